@@ -63,7 +63,7 @@ class Watch:
         for lease in self._watched.keys() - wanted:
             del self._watched[lease]
             self._free.pop(lease, None)
-        for lease in wanted - self._watched.keys():
+        for lease in sorted(wanted - self._watched.keys()):
             self._watched[lease] = _Watched(next_read=now)
         if wanted:
             self._next_signals = min(self._next_signals, now + SIGNALS_WAITING_S)
