@@ -45,8 +45,13 @@ class Metrics:
         self.heartbeat_failures = Counter(
             "strata_daemon_heartbeat_failures_total", "Heartbeat writes or reads that failed.", registry=reg
         )
+        self.node_id_clashes = Counter(
+            "strata_daemon_node_id_clashes_total", "Looks at which another process used this node's id.", registry=reg
+        )
         self.terms_begun = Counter("strata_daemon_terms_total", "Terms begun.", ["worker"], registry=reg)
-        self.terms_ended = Counter("strata_daemon_terms_ended_total", "Terms ended.", ["worker", "reason"], registry=reg)
+        self.terms_ended = Counter(
+            "strata_daemon_terms_ended_total", "Terms ended.", ["worker", "reason"], registry=reg
+        )
         self.outcome_unknown = Counter(
             "strata_daemon_lease_outcome_unknown_total",
             "Tries on a lease whose outcome stayed unknown (faults.md 27).",

@@ -1,0 +1,237 @@
+"""The composition root: opens the stores, builds the parts in one visible list, stops them in the reverse order.
+
+Takes no decisions; those are the parts'. The only module that sees both `stores` and the rest. `run` is the main
+thread's.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+
+from opentelemetry import trace
+from prometheus_client import generate_latest
+
+from strata_daemon.base import log
+from strata_daemon.base.metrics import Metrics
+from strata_daemon.base.runtime import Runtime, Stopping, Thread
+from strata_daemon.base.runtime.real import RealRuntime
+from strata_daemon.http.metrics import StateCollector
+from strata_daemon.http.readiness import Readiness
+from strata_daemon.http.server import HttpServer, build_app
+from strata_daemon.leader.session import Locker
+from strata_daemon.leader.timer import LeaseTimer
+from strata_daemon.leader.timing import Timing
+from strata_daemon.settings import Settings
+from strata_daemon.stores.opening import Stores, open_embedded
+from strata_daemon.supervision.depth import DepthGauge
+from strata_daemon.supervision.heartbeat import HeartbeatPublisher
+from strata_daemon.supervision.snapshot import SnapshotSource
+from strata_daemon.supervision.supervisor import Stuck, Supervisor
+from strata_daemon.supervision.watchdog import Watchdog
+from strata_daemon.workers import intents, registry
+from strata_daemon.workers.contract import Dependencies, Worker
+
+CLEAN, BUG, OVERSTAYED = 0, 1, 4
+BEAT_LIMIT_S = 5.0  # the lease timer turns at least each second
+PART_STOP_S = 2.0  # for a part that only has to notice; the workers have STRATA_SHUTDOWN_WAIT
+STOPPED = 0  # what the stop thread puts where signals arrive
+ENDED = -1  # what a part puts there that wants the process to stop
+ONCE_LOOK_S = 0.1
+
+
+class Daemon:
+    """The parts of one process. `on_end` is called, from any thread, when the process should stop by itself."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        workers: Sequence[Worker],
+        stores: Stores,
+        runtime: Runtime,
+        on_end: Callable[[], None],
+        *,
+        once: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._stores = stores
+        self._runtime = runtime
+        self._on_end = on_end
+        self._once = once
+        self._log = log.logger("app")
+        self._code = CLEAN
+        self._stopping = Stopping(runtime.event())
+        self._metrics = Metrics()
+        self._http = HttpServer(settings.listen_host, settings.listen_port, runtime)
+        self.heartbeat = HeartbeatPublisher(
+            runtime,
+            stores.meta.nodes,
+            node_id=settings.node_id,
+            address=self._http.address,
+            workers=settings.workers,
+            metrics=self._metrics,
+        )
+        self.timer = LeaseTimer(
+            runtime,
+            stores.lease_store,
+            Timing(settings.lease_ttl_s, settings.lease_renew_s, settings.lease_stop_budget_s),
+            poll_s=settings.lease_poll_s,
+            shutdown_wait_s=settings.shutdown_wait_s,
+            node_id=self.heartbeat.node_id,
+            metrics=self._metrics,
+            log=log.logger("leader"),
+        )
+        self._locker = Locker(
+            runtime,
+            self.timer,
+            self.heartbeat.members,
+            poll_s=settings.lease_poll_s,
+            shutdown_wait_s=settings.shutdown_wait_s,
+        )
+        self.supervisor = Supervisor(runtime, workers, self._dependencies, once=once)
+        self._watchdog = Watchdog(
+            runtime,
+            self.timer.handles,
+            self.threads,
+            lambda: self._end(OVERSTAYED),
+            shutdown_wait_s=settings.shutdown_wait_s,
+            log=self._log,
+        )
+        depth = DepthGauge(
+            runtime,
+            stores.meta.gc_queue,
+            settings.region,
+            lambda error: self._log.warning("queue depth not read", extra={"error": error}),
+        )
+        self.snapshot = SnapshotSource(
+            runtime=runtime,
+            node_id=self.heartbeat.node_id,
+            workers=self.supervisor.states,
+            handles=self.timer.handles,
+            threads=self.threads,
+            timer_beat_at=lambda: self.timer.beat_at,
+            depth=depth.read,
+        )
+        self._metrics.registry.register(
+            StateCollector(self.snapshot.look, lambda: runtime.wall().timestamp(), settings.region)
+        )
+
+    def _start_http(self) -> None:
+        readiness = Readiness(
+            self._runtime, {"metadata": self._stores.meta.nodes.read, "lease": self._stores.lease_reader.list_leases}
+        )
+        beat_limit_s = min(BEAT_LIMIT_S, self._settings.lease_ttl_s)
+        self._http.start(
+            build_app(
+                lambda: self.snapshot.look().problems(beat_limit_s),
+                readiness.unready,
+                lambda: generate_latest(self._metrics.registry),
+            )
+        )
+
+    def _dependencies(self, worker: Worker) -> Dependencies:
+        return Dependencies(
+            logger=log.logger(worker.name),
+            meta=self._stores.meta,
+            data=self._stores.data,
+            tracer=trace.get_tracer("strata_daemon"),
+            locker=self._locker,
+            region=self._settings.region,
+            emit_leader=self.heartbeat.emit,
+            settings=self._settings.worker(worker.name),
+            metrics=self._metrics,
+            runtime=self._runtime,
+            stopping=self._stopping,
+            members=self.heartbeat.members,
+        )
+
+    def threads(self) -> list[Thread]:
+        """Every supervised thread: none of them may end before the stop."""
+        parts = [self.timer.thread, self.heartbeat.thread, self._watchdog.thread]
+        return [thread for thread in parts if thread is not None] + list(self.supervisor.threads)
+
+    def start(self) -> None:
+        """Start the parts; the workers last, since they need the others."""
+        intents.replay(self._stores.meta, self._stores.data, self._runtime)
+        self.timer.start()
+        self.heartbeat.start()
+        self._watchdog.start()
+        self._start_http()
+        self.supervisor.start()
+        self._log.info("daemon started", extra={"node": self.heartbeat.node_id(), "workers": self._settings.workers})
+
+    def crashed(self, thread: str, exc: BaseException) -> None:
+        """A thread died: the process must not go on without it (faults.md 22)."""
+        self._log.error("thread died", extra={"thread": thread}, exc_info=exc)
+        self._end(BUG)
+
+    def _end(self, code: int) -> None:
+        self._code = self._code or code
+        self._on_end()
+
+    def stop(self) -> int:
+        """Stop the parts, the workers first; the exit code. Takes at most STRATA_SHUTDOWN_WAIT and a few seconds."""
+        self._log.info("daemon stopping")
+        self.heartbeat.drop_workers(PART_STOP_S)
+        self._stopping.set()
+        stuck = self.supervisor.join(self._settings.shutdown_wait_s)
+        for each in stuck:
+            self._tell_stuck(each)
+        self._watchdog.request_stop()
+        self._watchdog.join(PART_STOP_S)
+        self.heartbeat.close(PART_STOP_S)
+        self.timer.request_stop()
+        self.timer.join(PART_STOP_S)
+        self._http.request_stop()
+        self._http.join(PART_STOP_S)
+        code = OVERSTAYED if stuck else self._code
+        self._log.info("daemon stopped", extra={"code": code})
+        return code
+
+    def _tell_stuck(self, stuck: Stuck) -> None:
+        fields = {"thread": stuck.thread, "waited_s": self._settings.shutdown_wait_s, "stack": stuck.stack}
+        self._log.error("worker did not stop", extra=fields)
+
+
+def open_stores(settings: Settings, runtime: Runtime | None = None, *, read_only: bool = False) -> Stores:
+    """Open the stores that the settings name; a context manager. Raises PreflightError."""
+    return open_embedded(
+        settings.meta_backend,
+        settings.data_backend,
+        settings.state_dir,
+        settings.region,
+        runtime or RealRuntime(),
+        read_only=read_only,
+    )
+
+
+def run(settings: Settings, *, once: bool = False, before_start: Callable[[Stores], None] | None = None) -> int:
+    """Run the daemon until a signal, or with `once` until each worker had its pass; the exit code.
+
+    A second signal leaves at once with code 4: the leases are left to their TTL then.
+    """
+    workers = registry.resolve(settings.workers)
+    runtime = RealRuntime()
+    runtime.catch_signals(signal.SIGTERM, signal.SIGINT)
+    with open_stores(settings, runtime) as stores:
+        daemon = Daemon(settings, workers, stores, runtime, lambda: runtime.put_signal(ENDED), once=once)
+        runtime.on_crash = daemon.crashed
+        if before_start is not None:
+            before_start(stores)
+        daemon.start()
+        while runtime.wait_signal(ONCE_LOOK_S if once else None) is None and not daemon.supervisor.is_done():
+            pass
+        codes: list[int] = []
+
+        def stop() -> None:
+            codes.append(daemon.stop())
+            runtime.put_signal(STOPPED)
+
+        runtime.spawn("stop", stop)
+        while (received := runtime.wait_signal()) != STOPPED:
+            if received != ENDED:
+                runtime.exit(OVERSTAYED)
+        if codes[0] != CLEAN:
+            # A thread may still be inside: it must not see the interpreter end under it.
+            runtime.exit(codes[0])
+    return codes[0]

@@ -1,0 +1,1 @@
+"""The HTTP face: health, readiness, metrics. Shows the snapshot; changes nothing."""

@@ -1,0 +1,1 @@
+"""Stores that live in memory and die with the process."""

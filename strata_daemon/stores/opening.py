@@ -1,0 +1,69 @@
+"""Opens the stores that the settings name, embedded for now, and closes them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from strata_daemon.base.runtime import Runtime
+from strata_daemon.leader.store import LeaseReader, LeaseStore
+from strata_daemon.ports.chunks import ChunkStore
+from strata_daemon.ports.meta import Meta
+from strata_daemon.stores.chunks.dir import DirChunkStore
+from strata_daemon.stores.chunks.memory import MemoryChunkStore
+from strata_daemon.stores.memory import open_memory
+from strata_daemon.stores.memory.leases import MemoryLeases, MemoryLeaseStore
+from strata_daemon.stores.sqlite import open_sqlite
+from strata_daemon.stores.sqlite.leases import SqliteLeaseStore
+
+LEASES_FILE = "leases.db"
+CHUNKS_FOLDER = "data"
+CLOSE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """All stores of a process; a context manager that closes them. `lease_reader` is for people, `lease_store` for the
+    timer."""
+
+    meta: Meta
+    data: ChunkStore
+    lease_store: LeaseStore
+    lease_reader: LeaseReader
+    runtime: Runtime
+    close: Callable[[], None]
+
+    def __enter__(self) -> Stores:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_embedded(
+    meta_backend: str, data_backend: str, state_dir: Path, region: str, runtime: Runtime, *, read_only: bool = False
+) -> Stores:
+    """Open `sqlite` or `memory` metadata with `dir` or `memory` chunks.
+
+    Raises PreflightError with one sentence when the state folder, a database or the chunk folder is not fit to use.
+    """
+    with ExitStack() as stack:
+        if meta_backend == "sqlite":
+            sqlite = open_sqlite(state_dir, region, runtime, read_only=read_only)
+            stack.callback(sqlite.close)
+            leases = SqliteLeaseStore(state_dir / LEASES_FILE, runtime, read_only=read_only)
+            stack.callback(leases.close, CLOSE_S)
+            meta, markers = sqlite.meta, sqlite.clusters
+        else:
+            memory = open_memory(region, runtime)
+            meta, markers = memory.meta, memory.clusters
+            leases = MemoryLeaseStore(MemoryLeases(runtime), runtime)
+            stack.callback(leases.close, CLOSE_S)
+        data: ChunkStore
+        if data_backend == "dir":
+            data = DirChunkStore(state_dir / CHUNKS_FOLDER, markers)
+        else:
+            data = MemoryChunkStore()
+        return Stores(meta, data, leases, leases, runtime, stack.pop_all().close)
