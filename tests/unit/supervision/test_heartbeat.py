@@ -1,0 +1,175 @@
+"""The heartbeat, turned by hand: when it writes, what it says, and two processes with one node id."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from strata_daemon.base.errors import StoreUnavailable
+from strata_daemon.base.metrics import Metrics
+from strata_daemon.ports.nodes import NodeRow
+from strata_daemon.supervision.heartbeat import HeartbeatPublisher
+from tests.unit.leader.by_hand import START, HandRuntime
+
+
+class HandNodes:
+    """A node table that fails when told to."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, NodeRow] = {}
+        self.writes: list[NodeRow] = []
+        self.is_down = False
+
+    def write(self, row: NodeRow, ttl_s: int) -> None:
+        self._check()
+        assert ttl_s == 30
+        self.writes.append(row)
+        self.rows[row.node_id] = replace(row, remaining_s=30.0)
+
+    def remove(self, node_id: str, started_at: object) -> None:
+        self._check()
+        self.rows.pop(node_id, None)
+
+    def read(self) -> list[NodeRow]:
+        self._check()
+        return sorted(self.rows.values(), key=lambda row: row.node_id)
+
+    def _check(self) -> None:
+        if self.is_down:
+            raise StoreUnavailable("the table is away")
+
+
+def _publisher(nodes: HandNodes, runtime: HandRuntime, address: str = "127.0.0.1:1") -> HeartbeatPublisher:
+    return HeartbeatPublisher(
+        runtime, nodes, node_id="node-a", address=address, workers=("gc", "lifecycle"), metrics=Metrics()
+    )
+
+
+def test_the_first_turn_writes_the_whole_row() -> None:
+    nodes, runtime = HandNodes(), HandRuntime()
+    _publisher(nodes, runtime).turn()
+    (row,) = nodes.writes
+    assert row.node_id == "node-a" and row.address == "127.0.0.1:1"
+    assert row.workers == {"gc", "lifecycle"} and row.leader_for == frozenset()
+    assert row.started_at == START + timedelta(seconds=100)
+
+
+def test_it_writes_each_five_seconds() -> None:
+    nodes, runtime = HandNodes(), HandRuntime()
+    publisher = _publisher(nodes, runtime)
+    for _ in range(11):
+        publisher.turn()
+        runtime.at += 1.0
+    assert len(nodes.writes) == 3
+
+
+def test_events_that_pile_up_become_one_write_with_the_last_state() -> None:
+    """Defect d: no event is ever dropped."""
+    nodes, runtime = HandNodes(), HandRuntime()
+    publisher = _publisher(nodes, runtime)
+    publisher.turn()
+    for _ in range(50):
+        publisher.emit("gc", True)
+        publisher.emit("gc", False)
+    publisher.emit("lifecycle", True)
+    publisher.turn()
+    assert len(nodes.writes) == 2
+    assert nodes.writes[-1].leader_for == {"lifecycle"}
+
+
+def test_an_event_is_written_at_once() -> None:
+    nodes, runtime = HandNodes(), HandRuntime()
+    publisher = _publisher(nodes, runtime)
+    publisher.turn()
+    publisher.emit("gc", True)
+    publisher.turn()
+    assert nodes.writes[-1].leader_for == {"gc"}
+
+
+def test_the_chip_converges_after_failed_writes() -> None:
+    nodes, runtime = HandNodes(), HandRuntime()
+    publisher = _publisher(nodes, runtime)
+    publisher.turn()
+    nodes.is_down = True
+    publisher.emit("gc", True)
+    publisher.turn()
+    nodes.is_down = False
+    runtime.at += 1.0
+    publisher.turn()
+    assert nodes.writes[-1].leader_for == {"gc"}
+
+
+def test_the_workers_leave_the_row_before_a_stop() -> None:
+    nodes, runtime = HandNodes(), HandRuntime()
+    publisher = _publisher(nodes, runtime)
+    publisher.turn()
+    publisher.drop_workers(0.0)
+    publisher.turn()
+    assert nodes.writes[-1].workers == frozenset()
+
+
+def test_members_are_the_rows_younger_than_fifteen_seconds() -> None:
+    nodes, runtime = HandNodes(), HandRuntime()
+    publisher = _publisher(nodes, runtime)
+    publisher.turn()
+    other = nodes.rows["node-a"]
+    nodes.rows["young"] = replace(other, node_id="young", remaining_s=15.0)
+    nodes.rows["old"] = replace(other, node_id="old", remaining_s=14.9)
+    runtime.at += 5.0
+    publisher.turn()
+    assert publisher.members().running("gc") == ("node-a", "young")
+    assert publisher.members().written_at["old"] == runtime.at - 15.1
+
+
+def test_a_look_that_fails_keeps_the_last_members() -> None:
+    nodes, runtime = HandNodes(), HandRuntime()
+    publisher = _publisher(nodes, runtime)
+    publisher.turn()
+    nodes.rows["b"] = replace(nodes.rows["node-a"], node_id="b")
+    runtime.at += 5.0
+    publisher.turn()
+    nodes.is_down = True
+    runtime.at += 5.0
+    publisher.turn()
+    assert publisher.members().running("gc") == ("b", "node-a")
+
+
+def test_the_later_of_two_processes_with_one_node_id_moves_and_both_stay_visible() -> None:
+    """faults.md 7."""
+    nodes, runtime = HandNodes(), HandRuntime()
+    first = _publisher(nodes, runtime, "127.0.0.1:1")
+    first.turn()
+    runtime.at += 2.0
+    second = _publisher(nodes, runtime, "127.0.0.1:2")
+    second.turn()
+    for _ in range(12):
+        runtime.at += 1.0
+        first.turn()
+        second.turn()
+    assert first.node_id() == "node-a"
+    assert second.node_id() == "node-a-2"
+    assert nodes.rows["node-a"].address == "127.0.0.1:1"
+    assert nodes.rows["node-a-2"].address == "127.0.0.1:2"
+
+
+def test_the_row_of_a_crashed_predecessor_is_taken_over() -> None:
+    nodes, runtime = HandNodes(), HandRuntime()
+    _publisher(nodes, runtime, "127.0.0.1:1").turn()
+    runtime.at += 2.0
+    restarted = _publisher(nodes, runtime, "127.0.0.1:1")
+    for _ in range(12):
+        restarted.turn()
+        runtime.at += 1.0
+    assert restarted.node_id() == "node-a"
+    assert set(nodes.rows) == {"node-a"}
+
+
+def test_a_row_that_vanished_is_written_again() -> None:
+    """faults.md 26."""
+    nodes, runtime = HandNodes(), HandRuntime()
+    publisher = _publisher(nodes, runtime)
+    publisher.turn()
+    nodes.rows.clear()
+    runtime.at += 5.0
+    publisher.turn()
+    assert set(nodes.rows) == {"node-a"}
