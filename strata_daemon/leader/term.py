@@ -277,5 +277,5 @@ def _send(term: Term, now: float, *, new_cycle: bool) -> Step:
 
 
 def _confirmed(term: Term) -> float:
-    assert term.confirmed_at is not None  # noqa: S101  HELD is entered with it
+    assert term.confirmed_at is not None  # HELD is entered with it
     return term.confirmed_at

@@ -33,6 +33,15 @@ class Deletion(NamedTuple):
 DELETED = Deletion(DeleteState.DELETED)
 ABSENT = Deletion(DeleteState.ABSENT)
 
+
+class NewChunk(NamedTuple):
+    """A chunk to be written, with its back-reference (strata-keyspace.md 2.4)."""
+
+    name: ChunkName
+    body: bytes
+    backref: bytes
+
+
 # Labels of failed deletions; one set for all backends, since they are metric labels.
 UNKNOWN_CLUSTER = "unknown_cluster"
 BAD_OID = "bad_oid"
@@ -62,7 +71,15 @@ class ChunkStore(Protocol):
         ...
 
     def put(self, chunk: ChunkName, body: bytes, backref: bytes) -> None:
-        """Write a chunk with its back-reference; durable on return. Raises StoreUnavailable or ChunkRefused."""
+        """Write a chunk with its back-reference; durable on return. Raises StoreUnavailable or ChunkRefused.
+
+        ChunkRefused too when a chunk of that name is there: names are never used again.
+        """
+        ...
+
+    def put_many(self, chunks: Sequence[NewChunk]) -> None:
+        """Write chunks of any clusters, with one sync for all; all durable on return. Raises as `put` does, and then
+        any part of them may have been written."""
         ...
 
     def get(self, chunk: ChunkName) -> bytes:

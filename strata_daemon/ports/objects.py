@@ -50,6 +50,14 @@ class Intent:
     chunks: tuple[ChunkName, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A row about to be overwritten, as it was read, and the chunks that only it names."""
+
+    mtime: datetime
+    chunks: tuple[ChunkName, ...]
+
+
 class Objects(Protocol):
     """Buckets, objects, intents. Calls block for at most a few seconds and raise StoreUnavailable."""
 
@@ -71,9 +79,12 @@ class Objects(Protocol):
         """Write an intent; durable on return."""
         ...
 
-    def put(self, row: ObjectRow, intent: Intent) -> ObjectRow | None:
-        """In one transaction write the row, end the put's intent, and return the row that was replaced (whose chunks
-        are queued in the same transaction)."""
+    def put(self, row: ObjectRow, intent: Intent, replaced: Replaced | None, queue_at_ms: int) -> bool:
+        """In one transaction write the row, end the put's intent and queue the chunks of the row that is replaced.
+
+        Only while what stands there is still the row of `replaced` (None: no row); else nothing is done and the
+        answer is False. Durable on return.
+        """
         ...
 
     def delete_if(self, bucket_id: UUID, key: str, mtime: datetime) -> bool:

@@ -11,7 +11,7 @@ from strata_daemon.base.runtime import Runtime
 from strata_daemon.leader.store import LeaseReader, LeaseStore
 from strata_daemon.ports.chunks import ChunkStore
 from strata_daemon.ports.meta import Meta
-from strata_daemon.stores.chunks.dir import DirChunkStore
+from strata_daemon.stores.chunks.dir import DirChunkStore, Markers
 from strata_daemon.stores.chunks.memory import MemoryChunkStore
 from strata_daemon.stores.memory import open_memory
 from strata_daemon.stores.memory.leases import MemoryLeases, MemoryLeaseStore
@@ -49,6 +49,8 @@ def open_embedded(
 
     Raises PreflightError with one sentence when the state folder, a database or the chunk folder is not fit to use.
     """
+    leases: SqliteLeaseStore | MemoryLeaseStore
+    markers: Markers
     with ExitStack() as stack:
         if meta_backend == "sqlite":
             sqlite = open_sqlite(state_dir, region, runtime, read_only=read_only)

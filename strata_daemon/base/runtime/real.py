@@ -99,7 +99,7 @@ class RealRuntime:
         return datetime.now(UTC)
 
     def random(self) -> float:
-        return random.random()  # noqa: S311  jitter, no secret
+        return random.random()  # jitter, no secret
 
     def event(self) -> Event:
         return threading.Event()

@@ -143,6 +143,10 @@ class VirtualRuntime:
         self.wall_offset_s = 0.0
         self._world = world
 
+    @property
+    def world(self) -> VirtualWorld:
+        return self._world
+
     def now(self) -> float:
         return self._world.now()
 
@@ -202,7 +206,7 @@ class VirtualWorld:
     """The clock and the baton. Moved by the thread that made it; that thread is no task and never waits itself."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.rng = random.Random(seed)  # noqa: S311  a simulation, no secret
+        self.rng = random.Random(seed)  # a simulation, no secret
         self.crashes: list[BaseException] = []
         self._now = 1000.0
         self._tasks: list[VirtualTask] = []

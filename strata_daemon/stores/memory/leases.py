@@ -25,8 +25,8 @@ from strata_daemon.leader.store import (
     Outcome,
     ReadLeases,
     ReadSignals,
-    Released,
     Release,
+    Released,
     Renew,
     Reply,
     Request,
@@ -39,8 +39,22 @@ KEPT_RELEASES = 2048  # a signals row: more than one stop of 1,024 shards leaves
 
 @dataclass(frozen=True, slots=True)
 class _Row:
+    """As Cassandra keeps it: an insert writes a marker and the holder, a renew the holder alone (facts I.0.3).
+
+    Instants None: no end. While only the marker lives, the row has no holder and refuses every insert.
+    """
+
     holder: str | None
-    expires_at: float | None  # None: a row without TTL
+    marker_until: float | None
+    holder_until: float | None
+
+    def at(self, now: float) -> LeaseRow | None:
+        """What a read sees; None: no row."""
+        if self.holder is not None and (self.holder_until is None or self.holder_until > now):
+            return LeaseRow(self.holder, None if self.holder_until is None else self.holder_until - now)
+        if self.marker_until is None or self.marker_until > now:
+            return LeaseRow(None, None)  # a TTL is read from the holder, and there is none
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,65 +94,56 @@ class MemoryLeases:
                 case Draw():
                     return self._draw_locked(request)
                 case Signal():
-                    return self._signal_locked(request)
+                    self._signal_locked(request)
+                    return None
                 case ReadLeases():
-                    rows = {lease: row for lease in request.leases if (row := self._seen_locked(lease, now)) is not None}
-                    return LeaseRows(request, rows)
+                    seen = ((lease, self._at_locked(lease, now)) for lease in request.leases)
+                    return LeaseRows(request, {lease: row for lease, row in seen if row is not None})
                 case ReadSignals():
                     return self._signals_locked(request)
 
     def put_row(self, lease: str, holder: str | None, ttl_s: float | None) -> None:
         """Write a row without any condition, as a foreign hand would; `ttl_s` None: a row that never ends by itself."""
-        now = self._runtime.now()
+        until = None if ttl_s is None else self._runtime.now() + ttl_s
         with self._lock:
-            self._rows[lease] = _Row(holder, None if ttl_s is None else now + ttl_s)
+            self._rows[lease] = _Row(holder, until, until)
 
     def list_leases(self) -> list[LeaseStatus]:
         """Every live lease, by name."""
         now = self._runtime.now()
+        statuses = []
         with self._lock:
-            statuses = []
             for lease in sorted(self._rows):
-                row = self._seen_locked(lease, now)
+                row, token = self._at_locked(lease, now), self._tokens.get(lease)
                 if row is None:
                     continue
-                token = self._tokens.get(lease)
-                if token is None or token.holder != row.holder:
-                    statuses.append(LeaseStatus(lease, row.holder, None, None, row.remaining_s))
-                else:
-                    statuses.append(LeaseStatus(lease, row.holder, token.fence, token.drawn_at, row.remaining_s))
-            return statuses
+                is_drawn = token is not None and token.holder == row.holder
+                fence, drawn_at = (token.fence, token.drawn_at) if token is not None and is_drawn else (None, None)
+                statuses.append(LeaseStatus(lease, row.holder, fence, drawn_at, row.remaining_s))
+        return statuses
 
-    def _live_locked(self, lease: str, now: float) -> _Row | None:
+    def _at_locked(self, lease: str, now: float) -> LeaseRow | None:
         row = self._rows.get(lease)
-        if row is not None and row.expires_at is not None and row.expires_at <= now:
-            return None
-        return row
-
-    def _seen_locked(self, lease: str, now: float) -> LeaseRow | None:
-        row = self._live_locked(lease, now)
-        if row is None:
-            return None
-        return LeaseRow(row.holder, None if row.expires_at is None else row.expires_at - now)
+        return None if row is None else row.at(now)
 
     def _insert_locked(self, request: Insert, now: float) -> Answer:
-        row = self._live_locked(request.lease, now)
+        row = self._at_locked(request.lease, now)
         if row is not None:
             return Answer(request, Outcome.REFUSED, row.holder)
-        self._rows[request.lease] = _Row(request.holder, now + request.ttl_s)
+        until = now + request.ttl_s
+        self._rows[request.lease] = _Row(request.holder, until, until)
         return Answer(request, Outcome.APPLIED)
 
     def _renew_locked(self, request: Renew, now: float) -> Answer:
-        row = self._live_locked(request.lease, now)
+        row = self._at_locked(request.lease, now)
         if row is None or row.holder != request.holder:
             return Answer(request, Outcome.REFUSED, None if row is None else row.holder)
-        # A row without TTL keeps its permanent row marker (design.md section 4, force-release).
-        ends_at = None if row.expires_at is None else now + request.ttl_s
-        self._rows[request.lease] = _Row(request.holder, ends_at)
+        marker_until = self._rows[request.lease].marker_until
+        self._rows[request.lease] = _Row(request.holder, marker_until, now + request.ttl_s)
         return Answer(request, Outcome.APPLIED)
 
     def _release_locked(self, request: Release, now: float) -> Answer:
-        row = self._live_locked(request.lease, now)
+        row = self._at_locked(request.lease, now)
         if row is None or row.holder != request.holder:
             return Answer(request, Outcome.REFUSED, None if row is None else row.holder)
         del self._rows[request.lease]

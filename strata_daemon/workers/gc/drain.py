@@ -125,7 +125,7 @@ class GCDrain:
         return now_ms - int(self._settings.grace_s * 1000)
 
     def _tell(self, slot: int, tally: Tally, took_s: float) -> None:
-        fields = {"worker": WORKER, "shard": slot, "deleted": tally.deleted, "absent": tally.absent}
+        fields: dict[str, object] = {"worker": WORKER, "shard": slot, "deleted": tally.deleted, "absent": tally.absent}
         fields |= {"set_aside": tally.failed, "took_s": round(took_s, 3)}
         self._log.info("gc pass finished", extra=fields)
 
@@ -203,7 +203,8 @@ class _Batches:
         if (answer.reason, entry.cluster) in self._said:
             return
         self._said.add((answer.reason, entry.cluster))
-        fields = {"worker": WORKER, "reason": answer.reason, "cluster": entry.cluster, "oid": entry.oid[:200]}
+        fields: dict[str, object] = {"worker": WORKER, "reason": answer.reason, "cluster": entry.cluster}
+        fields |= {"oid": entry.oid[:200]}
         fields |= {"shard": entry.shard, "error": answer.detail}
         self._deps.logger.warning("gc entries set aside", extra=fields)
 

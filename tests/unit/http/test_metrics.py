@@ -68,4 +68,3 @@ def test_a_standby_exports_the_same_families() -> None:
     standby, leader = (_render(_snapshot(leases)) for leases in (0, 1))
     families = [{line for line in text.splitlines() if line.startswith("# TYPE")} for text in (standby, leader)]
     assert families[0] == families[1]
-

@@ -1,0 +1,1 @@
+"""Implementations of the ports, one folder a technology; the only place that imports a driver."""

@@ -1,0 +1,1 @@
+"""Chunk stores: a folder tree, and memory."""

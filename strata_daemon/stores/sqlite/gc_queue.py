@@ -1,0 +1,191 @@
+"""The gc queue in SQLite. Entries whose deletion failed stand in a table of their own, out of the reader's way.
+
+An oid may hold anything that somebody wrote: text that is not UTF-8 arrives with surrogate escapes, a blob likewise.
+The keys of such rows are bound as the bytes they were.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from strata_daemon.ports.gc_queue import GCEntry, QueueDepth, SetAside
+from strata_daemon.stores.sqlite.database import Database
+
+SET_ASIDE_MAX = 100_000  # a region; what is over stays in the queue
+
+COLUMNS = "region, shard_id, enqueued_at, oid, cluster, pool, namespace"
+OF_SHARD = f"SELECT {COLUMNS} FROM gc_entries WHERE region = ?1 AND shard_id = ?2 AND enqueued_at <= ?3"
+ORDER = "ORDER BY enqueued_at, oid LIMIT ?4"
+FIRST_OF_NEXT = """SELECT shard_id, enqueued_at FROM gc_entries WHERE region = ? AND shard_id > ?
+    ORDER BY shard_id, enqueued_at LIMIT 1"""
+KEY = "region = ?1 AND shard_id = ?2 AND enqueued_at = ?3 AND oid = ?4"
+# An oid that is no plain text is bound as bytes, and meets both the text and the blob of these bytes.
+ODD_KEY = "region = ?1 AND shard_id = ?2 AND enqueued_at = ?3 AND oid IN (CAST(?4 AS TEXT), ?4)"
+
+
+class BlobOid(str):
+    """An oid that was stored as a blob. Reads as text; sorts behind all text in the table."""
+
+    __slots__ = ()
+
+
+class SqliteGCQueue:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def busy_shards(self, region: str, shards: Sequence[int], before_ms: int) -> list[int]:
+        """Skips from shard to shard through the index: costs a step for each shard that has entries."""
+        wanted = set(shards)
+        with self._database.read() as connection:
+            firsts = _firsts(connection, region)
+            return [shard for shard, oldest_ms in firsts if oldest_ms <= before_ms and shard in wanted]
+
+    def read(
+        self, region: str, shards: Sequence[int], before_ms: int, limit: int, after: GCEntry | None = None
+    ) -> list[GCEntry]:
+        entries: list[GCEntry] = []
+        with self._database.read() as connection:
+            for shard in sorted(shards):
+                left = limit - len(entries)
+                if left <= 0:
+                    break
+                if after is None or shard > after.shard:
+                    rows = connection.execute(f"{OF_SHARD} {ORDER}", (region, shard, before_ms, left))
+                elif shard == after.shard:
+                    rows = _read_on(connection, region, before_ms, left, after)
+                else:
+                    continue
+                entries.extend(map(_entry, rows))
+        return entries
+
+    def ack(self, entries: Sequence[GCEntry]) -> None:
+        """An ack that the machine's end takes back is harmless: the chunk is found absent then, so NORMAL will do."""
+        with self._database.write(is_durable=False) as connection:
+            _delete(connection, "gc_entries", entries)
+            if connection.execute("SELECT EXISTS (SELECT 1 FROM gc_set_aside)").fetchone()[0]:
+                _delete(connection, "gc_set_aside", entries)
+
+    def set_aside(self, entries: Sequence[SetAside]) -> int:
+        with self._database.write(is_durable=False) as connection:
+            return _set_aside_all(connection, entries)
+
+    def due_set_aside(self, region: str, shards: Sequence[int], now_ms: int, limit: int) -> list[SetAside]:
+        due: list[SetAside] = []
+        wanted = set(shards)
+        with self._database.read() as connection:
+            rows = connection.execute(
+                f"SELECT {COLUMNS}, reason, tries, retry_at FROM gc_set_aside"
+                " WHERE region = ? AND retry_at <= ? ORDER BY retry_at",
+                (region, now_ms),
+            )
+            for row in rows:
+                if row[1] in wanted:
+                    due.append(SetAside(_entry(row[:7]), row[7], row[8], row[9]))
+                    if len(due) == limit:
+                        break
+        return due
+
+    def enqueue(self, entries: Sequence[GCEntry]) -> None:
+        with self._database.write() as connection:
+            insert(connection, entries)
+
+    def depth(self, region: str) -> QueueDepth:
+        with self._database.read() as connection:
+            (entries,) = connection.execute("SELECT count(*) FROM gc_entries WHERE region = ?", (region,)).fetchone()
+            aside = dict(
+                connection.execute(
+                    "SELECT reason, count(*) FROM gc_set_aside WHERE region = ? GROUP BY reason", (region,)
+                ).fetchall()
+            )
+            oldest = min((oldest_ms for _, oldest_ms in _firsts(connection, region)), default=None)
+        return QueueDepth(entries, oldest, aside)
+
+
+def insert(connection: sqlite3.Connection, entries: Iterable[GCEntry]) -> None:
+    """Add entries inside a transaction; one that is there already, or set aside, stays as it is."""
+    connection.executemany(
+        f"""INSERT OR IGNORE INTO gc_entries ({COLUMNS})
+            SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE NOT EXISTS (
+                SELECT 1 FROM gc_set_aside WHERE region = ?1 AND shard_id = ?2 AND enqueued_at = ?3 AND oid = ?4)""",
+        entries,
+    )
+
+
+def _set_aside_all(connection: sqlite3.Connection, entries: Sequence[SetAside]) -> int:
+    """How many were moved or renewed; a region that is full takes no more."""
+    room: dict[str, int] = {}
+    kept = 0
+    for each in entries:
+        region = each.entry.region
+        if region not in room:
+            (count,) = connection.execute("SELECT count(*) FROM gc_set_aside WHERE region = ?", (region,)).fetchone()
+            room[region] = SET_ASIDE_MAX - count
+        where, key = _key(each.entry)
+        values = (*key, each.reason, each.tries, each.retry_at_ms)
+        renewed = connection.execute(
+            f"UPDATE gc_set_aside SET reason = ?5, tries = ?6, retry_at = ?7 WHERE {where}",
+            values,
+        )
+        if renewed.rowcount:
+            kept += 1
+        elif room[region] > 0:
+            moved = connection.execute(
+                f"INSERT INTO gc_set_aside SELECT {COLUMNS}, ?5, ?6, ?7 FROM gc_entries WHERE {where}",
+                values,
+            )
+            connection.execute(f"DELETE FROM gc_entries WHERE {where}", key)
+            room[region] -= moved.rowcount
+            kept += moved.rowcount
+    return kept
+
+
+def _firsts(connection: sqlite3.Connection, region: str) -> Iterator[tuple[int, int]]:
+    """(shard, its oldest enqueued_at) for each shard that has entries: one step through the index a shard."""
+    shard = -1
+    while (row := connection.execute(FIRST_OF_NEXT, (region, shard)).fetchone()) is not None:
+        shard = row[0]
+        yield shard, row[1]
+
+
+def _read_on(connection: sqlite3.Connection, region: str, before_ms: int, limit: int, after: GCEntry) -> sqlite3.Cursor:
+    """The rows of `after`'s shard behind it."""
+    is_text = not isinstance(after.oid, BlobOid)
+    place = "?6" if _is_plain(after.oid) or not is_text else "CAST(?6 AS TEXT)"
+    oid = after.oid if _is_plain(after.oid) else after.oid.encode("utf-8", "surrogateescape")
+    return connection.execute(
+        f"{OF_SHARD} AND (enqueued_at, oid) > (?5, {place}) {ORDER}",
+        (region, after.shard, before_ms, limit, after.enqueued_at_ms, oid),
+    )
+
+
+def _delete(connection: sqlite3.Connection, table: str, entries: Sequence[GCEntry]) -> None:
+    plain = [entry[:4] for entry in entries if _is_plain(entry.oid)]
+    connection.executemany(f"DELETE FROM {table} WHERE {KEY}", plain)
+    if len(plain) < len(entries):
+        for entry in entries:
+            if not _is_plain(entry.oid):
+                where, key = _key(entry)
+                connection.execute(f"DELETE FROM {table} WHERE {where}", key)
+
+
+def _is_plain(oid: str) -> bool:
+    """Whether the oid can be bound as the text it is."""
+    if isinstance(oid, BlobOid):
+        return False
+    return oid.isascii() or not any("\ud800" <= character <= "\udfff" for character in oid)
+
+
+def _key(entry: GCEntry) -> tuple[str, tuple[str, int, int, str | bytes]]:
+    """The condition that meets the entry's row, and what to bind as ?1 to ?4."""
+    if _is_plain(entry.oid):
+        return KEY, entry[:4]
+    raw = entry.oid.encode("utf-8", "surrogateescape")
+    return ODD_KEY, (entry.region, entry.shard, entry.enqueued_at_ms, raw)
+
+
+def _entry(row: Sequence[Any]) -> GCEntry:
+    if type(row[3]) is bytes:
+        row = (*row[:3], BlobOid(row[3].decode("utf-8", "surrogateescape")), *row[4:7])
+    return GCEntry._make(row)

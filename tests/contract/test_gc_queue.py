@@ -1,0 +1,187 @@
+"""One suite for every gc queue."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from strata_daemon.base.runtime.real import RealRuntime
+from strata_daemon.domain.sharding import gc_shard
+from strata_daemon.ports.gc_queue import GCEntry, GCQueue, SetAside
+from strata_daemon.stores.memory import open_memory
+from strata_daemon.stores.sqlite import gc_queue as sqlite_gc_queue
+from strata_daemon.stores.sqlite import open_sqlite
+
+REGION = "r"
+ALL = range(1024)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def queue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GCQueue]:
+    runtime = RealRuntime()
+    stores = open_memory(REGION, runtime) if request.param == "memory" else open_sqlite(tmp_path, REGION, runtime)
+    yield stores.meta.gc_queue
+    stores.close()
+
+
+def _entry(oid: str, at_ms: int = 1000, *, shard: int | None = None, region: str = REGION) -> GCEntry:
+    return GCEntry(region, gc_shard(oid) if shard is None else shard, at_ms, oid, "default", "p", "n")
+
+
+def _aside(entry: GCEntry, reason: str = "bad_oid", tries: int = 1, retry_at_ms: int = 5000) -> SetAside:
+    return SetAside(entry, reason, tries, retry_at_ms)
+
+
+def test_what_was_queued_is_read_back_exactly(queue: GCQueue) -> None:
+    entry = _entry("a")
+    queue.enqueue([entry])
+    assert queue.read(REGION, ALL, 1000, 10) == [entry]
+
+
+def test_entries_come_shard_by_shard_and_the_oldest_first_in_each(queue: GCQueue) -> None:
+    entries = [_entry("z", 3, shard=1), _entry("b", 5, shard=1), _entry("a", 9, shard=0), _entry("c", 5, shard=1)]
+    queue.enqueue(entries)
+    assert [entry.oid for entry in queue.read(REGION, [1, 0], 10, 10)] == ["a", "z", "b", "c"]
+
+
+def test_younger_entries_and_other_shards_and_regions_are_not_read(queue: GCQueue) -> None:
+    queue.enqueue([_entry("a", 1000), _entry("b", 1001), _entry("c", 1000, region="other")])
+    assert [entry.oid for entry in queue.read(REGION, ALL, 1000, 10)] == ["a"]
+    assert queue.read(REGION, [(gc_shard("a") + 1) % 1024], 1000, 10) == []
+
+
+def test_pages_follow_each_other_without_gap_or_repeat(queue: GCQueue) -> None:
+    entries = [_entry(f"oid-{i}", 1000 + i % 3) for i in range(100)]
+    queue.enqueue(entries)
+    seen: list[GCEntry] = []
+    after = None
+    while page := queue.read(REGION, ALL, 2000, 7, after):
+        assert len(page) <= 7
+        seen += page
+        after = page[-1]
+    assert len(seen) == 100 and set(seen) == set(entries)
+
+
+def test_a_page_goes_on_behind_its_last_entry_after_it_was_acked(queue: GCQueue) -> None:
+    queue.enqueue([_entry(f"{i}", shard=3) for i in range(4)])
+    page = queue.read(REGION, ALL, 2000, 2)
+    queue.ack(page)
+    assert [entry.oid for entry in queue.read(REGION, ALL, 2000, 9, page[-1])] == ["2", "3"]
+
+
+def test_an_ack_removes_just_its_entries(queue: GCQueue) -> None:
+    queue.enqueue([_entry("a"), _entry("b"), _entry("a", 2000)])
+    queue.ack([_entry("a"), _entry("never queued")])
+    assert {(entry.oid, entry.enqueued_at_ms) for entry in queue.read(REGION, ALL, 3000, 9)} == {
+        ("b", 1000),
+        ("a", 2000),
+    }
+
+
+def test_queueing_twice_changes_nothing(queue: GCQueue) -> None:
+    queue.enqueue([_entry("a")])
+    queue.enqueue([_entry("a")])
+    queue.set_aside([_aside(_entry("a"))])
+    queue.enqueue([_entry("a")])
+    assert queue.depth(REGION).entries == 0
+    assert queue.depth(REGION).set_aside == {"bad_oid": 1}
+
+
+def test_what_is_set_aside_is_out_of_the_way_but_not_lost(queue: GCQueue) -> None:
+    entry = _entry("a")
+    queue.enqueue([entry, _entry("b")])
+    assert queue.set_aside([_aside(entry)]) == 1
+    assert [each.oid for each in queue.read(REGION, ALL, 9999, 9)] == ["b"]
+    depth = queue.depth(REGION)
+    assert (depth.entries, depth.set_aside) == (1, {"bad_oid": 1})
+    assert queue.due_set_aside(REGION, ALL, 4999, 9) == []
+    assert queue.due_set_aside(REGION, ALL, 5000, 9) == [_aside(entry)]
+    assert queue.due_set_aside(REGION, [(entry.shard + 1) % 1024], 5000, 9) == []
+
+
+def test_one_that_fails_again_has_more_tries_and_comes_later(queue: GCQueue) -> None:
+    entry = _entry("a")
+    queue.enqueue([entry])
+    queue.set_aside([_aside(entry)])
+    assert queue.set_aside([_aside(entry, "unavailable", 2, 9000)]) == 1
+    assert queue.due_set_aside(REGION, ALL, 8999, 9) == []
+    assert queue.due_set_aside(REGION, ALL, 9000, 9) == [_aside(entry, "unavailable", 2, 9000)]
+
+
+def test_what_was_set_aside_can_be_acked(queue: GCQueue) -> None:
+    entry = _entry("a")
+    queue.enqueue([entry])
+    queue.set_aside([_aside(entry)])
+    queue.ack([entry])
+    assert queue.due_set_aside(REGION, ALL, 9999, 9) == []
+    assert queue.depth(REGION).set_aside == {}
+
+
+def test_the_room_for_what_is_set_aside_is_bounded_and_the_rest_stays_queued(
+    queue: GCQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_gc_queue, "SET_ASIDE_MAX", 3)
+    entries = [_entry(f"{i}") for i in range(5)]
+    queue.enqueue(entries)
+    assert queue.set_aside([_aside(entry) for entry in entries]) == 3
+    assert len(queue.read(REGION, ALL, 9999, 9)) == 2
+
+
+def test_setting_aside_what_is_not_queued_makes_no_entry(queue: GCQueue) -> None:
+    assert queue.set_aside([_aside(_entry("gone"))]) == 0
+    assert queue.due_set_aside(REGION, ALL, 9999, 9) == []
+
+
+def test_busy_shards_are_those_with_an_old_enough_entry(queue: GCQueue) -> None:
+    queue.enqueue([_entry("a", 1000, shard=5), _entry("b", 2000, shard=7), _entry("c", 1000, shard=9)])
+    assert queue.busy_shards(REGION, [5, 7, 8], 1000) == [5]
+    assert queue.busy_shards(REGION, ALL, 2000) == [5, 7, 9]
+    assert queue.busy_shards("other", ALL, 2000) == []
+
+
+def test_the_depth_is_that_of_the_whole_queue(queue: GCQueue) -> None:
+    """Defect G1."""
+    assert queue.depth(REGION).oldest_ms is None
+    queue.enqueue([_entry(f"{i}", 5000 + i) for i in range(1200)])
+    queue.enqueue([_entry("older", 4000)])
+    assert (queue.depth(REGION).entries, queue.depth(REGION).oldest_ms) == (1201, 4000)
+
+
+ODD = {
+    "not UTF-8": b"\xff\xfe\x00x",
+    "escape": b"../../etc/passwd",
+    "absolute": b"/etc/passwd",
+    "nul": b"a\x00b",
+    "long": b"x" * 10_240,
+    "empty": b"",
+    "umlaut": "schlüssel".encode(),
+}
+
+
+@pytest.mark.parametrize("raw", ODD.values(), ids=ODD.keys())
+@pytest.mark.parametrize("as_blob", [False, True], ids=["text", "blob"])
+def test_any_oid_that_somebody_wrote_can_be_read_set_aside_and_acked(tmp_path: Path, raw: bytes, as_blob: bool) -> None:
+    stores = open_sqlite(tmp_path, REGION, RealRuntime())
+    queue = stores.meta.gc_queue
+    try:
+        with sqlite3.connect(tmp_path / "strata.db") as foreign:
+            place = "?" if as_blob else "CAST(? AS TEXT)"
+            foreign.execute(f"INSERT INTO gc_entries VALUES ('r', 3, 1000, {place}, 'c', '', '')", (raw,))
+        foreign.close()
+        queue.enqueue([_entry("good", shard=4), _entry("first", 1, shard=3), _entry("last", 1001, shard=3)])
+        page = queue.read(REGION, ALL, 2000, 9)
+        assert [entry.oid.encode("utf-8", "surrogateescape") for entry in page] == [b"first", raw, b"last", b"good"]
+        odd = page[1]
+        assert [entry.oid for entry in queue.read(REGION, ALL, 2000, 9, odd)] == ["last", "good"]
+        assert queue.set_aside([_aside(odd)]) == 1
+        assert [entry.oid for entry in queue.read(REGION, ALL, 2000, 9)] == ["first", "last", "good"]
+        (due,) = queue.due_set_aside(REGION, ALL, 5000, 9)
+        assert due.entry == odd
+        assert queue.set_aside([_aside(due.entry, tries=2)]) == 1
+        queue.ack([due.entry])
+        assert queue.depth(REGION).set_aside == {}
+    finally:
+        stores.close()

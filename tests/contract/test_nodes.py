@@ -1,0 +1,76 @@
+"""One suite for every node table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from strata_daemon.ports.nodes import NodeRow, Nodes
+from strata_daemon.stores.memory import open_memory
+from strata_daemon.stores.sqlite import open_sqlite
+from tests.unit.leader.by_hand import HandRuntime
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, 123_000, tzinfo=UTC)
+
+
+@pytest.fixture
+def runtime() -> HandRuntime:
+    return HandRuntime()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def nodes(request: pytest.FixtureRequest, runtime: HandRuntime, tmp_path: Path) -> Iterator[Nodes]:
+    stores = open_memory("r", runtime) if request.param == "memory" else open_sqlite(tmp_path, "r", runtime)
+    yield stores.meta.nodes
+    stores.close()
+
+
+def _row(node_id: str = "a") -> NodeRow:
+    return NodeRow(
+        node_id=node_id,
+        address="127.0.0.1:9321",
+        version="0.1.0",
+        started_at=NOW,
+        workers=frozenset({"gc", "lifecycle"}),
+        leader_for=frozenset(),
+        last_heartbeat=NOW,
+    )
+
+
+def test_a_row_is_read_back_with_what_is_left_of_its_life(nodes: Nodes, runtime: HandRuntime) -> None:
+    nodes.write(_row(), 30)
+    runtime.at += 12.0
+    (row,) = nodes.read()
+    assert row.remaining_s == pytest.approx(18.0)
+    assert replace(row, remaining_s=None) == _row()
+
+
+def test_a_row_ends_with_its_ttl(nodes: Nodes, runtime: HandRuntime) -> None:
+    nodes.write(_row(), 30)
+    runtime.at += 30.0
+    assert list(nodes.read()) == []
+
+
+def test_a_write_replaces_the_whole_row(nodes: Nodes) -> None:
+    nodes.write(_row(), 30)
+    nodes.write(replace(_row(), workers=frozenset(), leader_for=frozenset({"gc"})), 30)
+    (row,) = nodes.read()
+    assert (row.workers, row.leader_for) == (frozenset(), frozenset({"gc"}))
+
+
+def test_rows_come_by_node_id(nodes: Nodes) -> None:
+    for node_id in ("b", "c", "a"):
+        nodes.write(_row(node_id), 30)
+    assert [row.node_id for row in nodes.read()] == ["a", "b", "c"]
+
+
+def test_a_removal_leaves_the_row_of_a_namesake(nodes: Nodes) -> None:
+    nodes.write(_row(), 30)
+    nodes.remove("a", NOW + timedelta(seconds=1))
+    assert len(nodes.read()) == 1
+    nodes.remove("a", NOW)
+    assert len(nodes.read()) == 0
