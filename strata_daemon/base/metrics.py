@@ -6,7 +6,9 @@ state are not here: they are computed from the snapshot at each scrape.
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+
+disable_created_metrics()  # a series more for each counter that nobody reads
 
 
 class Metrics:
