@@ -34,6 +34,7 @@ from strata_daemon.workers.contract import Dependencies, Worker
 
 CLEAN, BUG, OVERSTAYED = 0, 1, 4
 BEAT_LIMIT_S = 5.0  # the lease timer turns at least each second
+RELEASE_S = 1.5  # beyond the wait, for the last try of a release
 PART_STOP_S = 2.0  # for a part that only has to notice; the workers have STRATA_SHUTDOWN_WAIT
 STOPPED = 0  # what the stop thread puts where signals arrive
 ENDED = -1  # what a part puts there that wants the process to stop
@@ -173,8 +174,9 @@ class Daemon:
         """Stop the parts, the workers first; the exit code. Takes at most STRATA_SHUTDOWN_WAIT and a few seconds."""
         self._log.info("daemon stopping")
         self.heartbeat.drop_workers(PART_STOP_S)
+        self._locker.stop_by(self._runtime.now() + self._settings.shutdown_wait_s)
         self._stopping.set()
-        stuck = self.supervisor.join(self._settings.shutdown_wait_s)
+        stuck = self.supervisor.join(self._settings.shutdown_wait_s + RELEASE_S)
         for each in stuck:
             self._tell_stuck(each)
         self._watchdog.request_stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from strata_daemon.base.runtime import Event, Latch, Runtime
@@ -12,6 +13,8 @@ from strata_daemon.leader.share import rank_wait_s
 from strata_daemon.leader.term import Phase
 from strata_daemon.leader.timer import LeaseTimer
 from strata_daemon.leader.timing import Timing
+
+LAST_TRY_S = 0.5  # what a release has when its runner returned at the very end of the wait
 
 
 class Locker:
@@ -33,7 +36,9 @@ class Locker:
         self._timer = timer
         self._members = members
         self.poll_s = poll_s
-        self.shutdown_wait_s = shutdown_wait_s
+        self._shutdown_wait_s = shutdown_wait_s
+        self._lock = threading.Lock()  # guards _stop_by
+        self._stop_by: float | None = None
 
     @property
     def timing(self) -> Timing:
@@ -45,9 +50,20 @@ class Locker:
     def candidacy(self, worker: str, wake: Event) -> Candidacy:
         return self._timer.candidacy(worker, wake)
 
-    def leave(self, handle: TermHandle, *, surplus: bool = False) -> None:
-        """Release a term whose runner has returned; `handle.ended` tells when that is done."""
-        self._timer.leave(handle, self.shutdown_wait_s, surplus=surplus)
+    def stop_by(self, instant: float) -> None:
+        """The process stops: repeats of a release end at that instant, and what is unknown then is left to the TTL."""
+        with self._lock:
+            self._stop_by = instant
+
+    def leave(self, handle: TermHandle, *, surplus: bool = False) -> float:
+        """Release a term whose runner has returned; `handle.ended` tells when that is done, in the seconds returned."""
+        with self._lock:
+            stop_by = self._stop_by
+        wait_s = self._shutdown_wait_s
+        if stop_by is not None:
+            wait_s = max(LAST_TRY_S, min(wait_s, stop_by - self._runtime.now()))
+        self._timer.leave(handle, wait_s, surplus=surplus)
+        return wait_s
 
     def rank_wait_s(self, worker: str, left_by: str | None) -> float:
         """How long this node lets others go first for a free lease (design.md, fair share)."""
@@ -87,8 +103,7 @@ class Session:
 
     def release(self, handle: TermHandle) -> bool:
         """Give the term back and wait until that is settled, at most STRATA_SHUTDOWN_WAIT; say whether it is."""
-        self._locker.leave(handle)
-        return handle.ended.wait(self._locker.shutdown_wait_s + self._locker.timing.attempt_s)
+        return handle.ended.wait(self._locker.leave(handle) + LAST_TRY_S)
 
     def _wait_free(self, candidacy: Candidacy, wake: Event, stopping: Latch, give_up_at: float | None) -> bool:
         """Wait until the lease looks free and it is this node's turn; False on the stop or at `give_up_at`."""

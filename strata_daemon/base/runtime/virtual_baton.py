@@ -13,6 +13,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from math import inf
 
 GUARD_S = 10.0  # real seconds in which virtual time may stand still before that counts as a thread blocked outside
 
@@ -123,6 +124,7 @@ class Baton:
         self.local = threading.local()
         self.at = 1000.0
         self._until = self.at
+        self._resort_at = inf
         self._ready: list[VirtualTask] = []
         self._deadlines: list[tuple[float, int, VirtualTask]] = []
         self._tickets = itertools.count(1)
@@ -138,6 +140,7 @@ class Baton:
     def run(self, until: float) -> None:
         """Run whatever is due up to the instant `until`; at `until` everybody waits. Raises what escaped a task."""
         self._until = until
+        self._last_resorts()
         task = self._next()
         if task is not None:
             self._give(task)
@@ -163,8 +166,10 @@ class Baton:
             if self._back.acquire(timeout=GUARD_S):
                 break
             if self.at == at:
-                self._stuck = task = self._current
-                raise AssertionError(f"{task.thread.name} blocked outside the runtime:\n{task.stack()}")
+                stuck = self._stuck = self._current or task
+                raise AssertionError(
+                    f"{stuck.thread.name} blocked outside the runtime, or time stands still:\n{stuck.stack()}"
+                )
         self._current = None
         for ended in self._ended:
             ended.thread.join(GUARD_S)
@@ -207,7 +212,7 @@ class Baton:
             task.go.acquire()
         if task.process.is_dead:
             raise Killed
-        return task.was_woken
+        return task.was_woken or event.is_set()
 
     def end(self, task: VirtualTask) -> None:
         self.tasks.remove(task)
@@ -219,14 +224,19 @@ class Baton:
 
     # -- the next one
 
+    def plan_resorts(self) -> None:
+        """Call when a last resort moved or a process changed its state. A frozen process has none until it wakes."""
+        resorts = [each.resort_at for each in self.processes if not each.is_frozen and not each.is_dead]
+        self._resort_at = min((at for at in resorts if at is not None), default=inf)
+
     def _pass_on(self, task: VirtualTask) -> bool:
         """Pass the baton; True when it stays with `task` itself."""
         if task is self._stuck:
             return False
-        self._current = self._next() or self._current
-        chosen = self._chosen
+        chosen = self._next()
         if chosen is task:
             return True
+        self._current = chosen
         (self._back if chosen is None else chosen.go).release()
         return False
 
@@ -238,24 +248,35 @@ class Baton:
                 task = runnable[self.rng.randrange(len(runnable))] if len(runnable) > 1 else runnable[0]
                 self._ready.remove(task)
                 return task
-            at = self._next_at()
-            if at is None or at > self._until:
+            at = min(self._next_deadline(), self._resort_at)
+            if at > self._until:
                 return None
             self.at = max(self.at, at)
             self._last_resorts()
             self._time_out()
         return None
 
-    def _next_at(self) -> float | None:
+    def _next_deadline(self) -> float:
         while self._deadlines:
             at, ticket, task = self._deadlines[0]
             if task.ticket == ticket and not task.process.is_dead:
-                break
+                return at
             heapq.heappop(self._deadlines)
-        ...
+        return inf
 
     def _time_out(self) -> None:
-        ...
+        while self._next_deadline() <= self.at:
+            _, _, task = heapq.heappop(self._deadlines)
+            task.ticket = 0
+            if task.event is not None:
+                task.event.waiters.remove(task)
+            self._ready.append(task)
 
     def _last_resorts(self) -> None:
-        ...
+        if self.at < self._resort_at:
+            return
+        for process in self.processes:
+            is_due = process.resort_at is not None and self.at >= process.resort_at
+            if is_due and not process.is_dead and not process.is_frozen:
+                process.exit_code, process.is_dead = 1, True
+        self.plan_resorts()

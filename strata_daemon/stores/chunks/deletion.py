@@ -1,4 +1,4 @@
-"""Unlinking the chunk files of one cluster: folder by folder, each synced once, an answer for every file. Any thread."""
+"""Unlinking the chunk files of one cluster: each folder synced once, an answer for every file. Any thread."""
 
 from __future__ import annotations
 

@@ -27,6 +27,8 @@ from strata_daemon.stores.chunks.folders import opened, sync_all
 from strata_daemon.stores.chunks.names import Place, backref_place, bad_name, place, refusal
 from strata_daemon.stores.chunks.root import IN_FILES, XATTR, ClusterRoot, Markers
 
+__all__ = ["DirChunkStore", "Markers"]
+
 FEW = 4  # up to here a sync a file is cheaper than one of the whole file system
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -33,10 +33,8 @@ def _step(fd: int, name: str, *, make: bool) -> int:
     except FileNotFoundError:
         if not make:
             raise
-    try:
+    with suppress(FileExistsError):  # another thread or process was faster, but its sync may still be under way
         os.mkdir(name, dir_fd=fd)
-    except FileExistsError:  # another thread or process was faster, but its sync may still be under way
-        pass
     os.fsync(fd)
     return os.open(name, FOLDER, dir_fd=fd)
 

@@ -54,11 +54,13 @@ class ClusterRoot:
 
     @contextmanager
     def open(self) -> Iterator[tuple[int, str]]:
-        """A descriptor of the folder, once its marker was seen, and where back-references lie. Raises StoreUnavailable."""
+        """A descriptor of the folder, once its marker was seen; and where back-references lie.
+
+        Raises StoreUnavailable."""
         try:
             fd = os.open(self.path, FOLDER)
         except OSError as exc:
-            raise StoreUnavailable(self._missing(exc.strerror)) from exc
+            raise StoreUnavailable(self._missing(str(exc.strerror))) from exc
         try:
             yield fd, self._backrefs(fd)
         finally:

@@ -8,11 +8,16 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from strata_daemon.base.errors import PreflightError
+from strata_daemon.base.runtime import Runtime
+from strata_daemon.stores.sqlite.database import Database, open_database
 from strata_daemon.stores.sqlite.lease_rows import SCHEMA
+
+OPEN_TRIES = 20
+OPEN_PAUSE_S = 0.05
 
 
 def read_boot_id() -> str:
@@ -31,9 +36,29 @@ def identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
+def open_leases(path: Path, runtime: Runtime) -> Database:
+    """Open or create the file. Raises PreflightError.
+
+    Of two processes that create it at once, one may find it locked at the switch to WAL, where SQLite does not wait.
+    """
+    for left in reversed(range(OPEN_TRIES)):
+        try:
+            # Opening for writing changes even a file that is not ours, so it is looked at before. What cannot be read
+            # at all is judged by the opening itself.
+            with suppress(sqlite3.Error, OSError), reading(path, OPEN_PAUSE_S):
+                pass
+            return open_database(path, SCHEMA)
+        except PreflightError as exc:
+            code = getattr(exc.__cause__, "sqlite_errorcode", 0) & 0xFF
+            if code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or not left:
+                raise
+        runtime.event().wait(OPEN_PAUSE_S)
+    raise AssertionError("unreachable")
+
+
 @contextmanager
 def reading(path: Path, busy_s: float) -> Iterator[sqlite3.Connection | None]:
-    """A connection for one look, by any thread; None when there is no file or an empty one. It creates nothing.
+    """A connection for one look, by any thread; None when there is no table to look at yet. It creates nothing.
 
     Raises PreflightError when the file is not one of ours, sqlite3.Error and OSError when it cannot be read.
     """
@@ -44,8 +69,13 @@ def reading(path: Path, busy_s: float) -> Iterator[sqlite3.Connection | None]:
     is_open_somewhere = path.with_name(f"{path.name}-wal").exists()
     uri = f"{path.resolve().as_uri()}?{'mode=ro' if is_open_somewhere else 'immutable=1'}"
     with closing(sqlite3.connect(uri, uri=True, timeout=busy_s, isolation_level=None)) as connection:
+        connection.execute("BEGIN")  # one state of the file, though somebody may be creating it
         ((application,),) = connection.execute("PRAGMA application_id").fetchall()
         ((version,),) = connection.execute("PRAGMA user_version").fetchall()
+        ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+        if application == 0 and tables == 0:
+            yield None
+            return
         if application != SCHEMA.application_id:
             raise PreflightError(f"{path} is a database of another program: move it away, or choose another folder.")
         if version > SCHEMA.version:

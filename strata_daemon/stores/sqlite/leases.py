@@ -28,9 +28,8 @@ from strata_daemon.leader.store import (
     Signal,
     SignalRows,
 )
-from strata_daemon.stores.sqlite.database import open_database
-from strata_daemon.stores.sqlite.lease_file import identity, read_boot_id, reading
-from strata_daemon.stores.sqlite.lease_rows import KEPT_RELEASES, SCHEMA, LeaseTables, read_statuses
+from strata_daemon.stores.sqlite.lease_file import identity, open_leases, read_boot_id, reading
+from strata_daemon.stores.sqlite.lease_rows import KEPT_RELEASES, LeaseTables, read_statuses
 
 BUSY_S = 0.5  # whoever waits longer for the lock answers "unknown" (design.md section 4)
 IDLE_S = 60.0  # how long the thread sleeps when nobody asks
@@ -61,10 +60,10 @@ class SqliteLeaseStore:
         self._queue: WakingQueue[_Batch] = runtime.queue()
         self._signals: list[Signal] = []
         self._thread: Thread | None = None
-        self._check_readable()  # before an opening for writing, which may change a file that is not ours
         if read_only:
+            self._check_readable()
             return
-        self._database = open_database(path, SCHEMA)
+        self._database = open_leases(path, runtime)
         self._file = identity(path)
         with self._database.read() as connection:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_S * 1000:.0f}")
