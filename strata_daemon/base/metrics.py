@@ -47,6 +47,9 @@ class Metrics:
         self.heartbeat_failures = Counter(
             "strata_daemon_heartbeat_failures_total", "Heartbeat writes or reads that failed.", registry=reg
         )
+        self.heartbeat_rows_gone = Counter(
+            "strata_daemon_heartbeat_rows_gone_total", "Looks at which this node's row was gone.", registry=reg
+        )
         self.node_id_clashes = Counter(
             "strata_daemon_node_id_clashes_total", "Looks at which another process used this node's id.", registry=reg
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 
+from prometheus_client import ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -22,6 +24,7 @@ class StateCollector(Collector):
         self._look = look
         self._wall_s = wall_s
         self._region = region
+        self._process = ProcessCollector(registry=None)  # process_*: memory, CPU, descriptors, start
 
     def collect(self) -> Iterator[Metric]:
         snapshot = self._look()
@@ -31,6 +34,10 @@ class StateCollector(Collector):
         yield from _leases(snapshot)
         yield from _workers(snapshot)
         yield from self._queue(snapshot)
+        threads = GaugeMetricFamily("strata_daemon_threads", "Threads of the process that Python knows of.")
+        threads.add_metric([], threading.active_count())
+        yield threads
+        yield from self._process.collect()
 
     def _queue(self, snapshot: Snapshot) -> Iterator[Metric]:
         depth = GaugeMetricFamily("strata_gc_queue_depth", "Entries of the whole gc queue.", labels=["region"])
@@ -86,4 +93,7 @@ def _workers(snapshot: Snapshot) -> Iterator[Metric]:
     dead.add_metric([], len(snapshot.dead))
     beat = GaugeMetricFamily("strata_daemon_timer_beat_age_seconds", "Since the lease timer's last turn.")
     beat.add_metric([], snapshot.at - snapshot.timer_beat_at)
-    yield from (phase, step, dead, beat)
+    beats = GaugeMetricFamily("strata_daemon_beat_age_seconds", "Since a thread's last turn.", labels=["thread"])
+    for each_beat in snapshot.beats:
+        beats.add_metric([each_beat.thread], snapshot.at - each_beat.at)
+    yield from (phase, step, dead, beat, beats)

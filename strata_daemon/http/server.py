@@ -1,7 +1,8 @@
-"""The HTTP server: falcon on waitress, a few threads of its own. `http` is the thread of its loop.
+"""The HTTP server: falcon on waitress. `http` is the thread of its loop, `http-0` and on answer the requests.
 
 The socket is bound at construction, so a port in use is told before anything else starts. Slow clients cost a
-descriptor, not a thread; headers and connections are bounded.
+descriptor, not a thread; headers and connections are bounded. It does not hold off a client that takes every
+connection: the bound keeps the process alive, not the port open to others.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import falcon
 from waitress import wasyncore
 from waitress.server import create_server
 
+from strata_daemon.base import log
 from strata_daemon.base.errors import PreflightError
 from strata_daemon.base.runtime import Latch, Runtime, Thread
+from strata_daemon.http.wire import RefusingChannel, RuntimeDispatcher
 
 THREADS = 4
 CONNECTIONS = 100
@@ -46,7 +49,7 @@ class HttpServer:
             app,
             map={},
             sockets=[self._socket],
-            threads=THREADS,
+            _dispatcher=RuntimeDispatcher(self._runtime, THREADS),
             connection_limit=CONNECTIONS,
             max_request_header_size=HEADER_BYTES,
             max_request_body_size=BODY_BYTES,
@@ -55,6 +58,7 @@ class HttpServer:
             clear_untrusted_proxy_headers=True,
             ident=None,
         )
+        self._server.channel_class = RefusingChannel
         self._thread = self._runtime.spawn("http", self._run)
 
     @property
@@ -62,6 +66,9 @@ class HttpServer:
         return self._thread
 
     def request_stop(self) -> None:
+        """Once only: a second call could write to a descriptor that the first has let go."""
+        if self._stop.is_set():
+            return
         self._stop.set()
         if self._server is not None:
             self._server.pull_trigger()
@@ -108,13 +115,34 @@ def build_app(
 ) -> falcon.App[Any, Any]:
     """`problems` and `unready` give sentences, none when all is well."""
     app = falcon.App()
+    app.set_error_serializer(_as_json)
+    app.add_error_handler(Exception, _tell)
     app.add_route("/healthz", _Verdict(problems))
     app.add_route("/readyz", _Verdict(unready))
     app.add_route("/metrics", _Metrics(metrics))
     return app
 
 
-class _Verdict:
+def _as_json(_request: falcon.Request, response: falcon.Response, error: falcon.HTTPError) -> None:
+    """Whatever the client accepts: falcon would leave the body out, or write XML."""
+    response.content_type = falcon.MEDIA_JSON
+    response.data = error.to_json()
+
+
+def _tell(request: falcon.Request, _response: falcon.Response, error: Exception, _params: dict[str, Any]) -> None:
+    """A bug of ours: into the log, since falcon's own handler writes to stderr."""
+    log.logger("http").error("request failed", extra={"path": request.path}, exc_info=error)
+    raise falcon.HTTPInternalServerError(description="A bug; the log tells more.")
+
+
+class _ReadOnly:
+    """GET and HEAD; falcon would answer OPTIONS by itself."""
+
+    def on_options(self, _request: falcon.Request, _response: falcon.Response) -> None:
+        raise falcon.HTTPMethodNotAllowed(["GET", "HEAD"])
+
+
+class _Verdict(_ReadOnly):
     """200 with no problems, 503 with them."""
 
     def __init__(self, problems: Callable[[], list[str]]) -> None:
@@ -129,7 +157,7 @@ class _Verdict:
     on_head = on_get
 
 
-class _Metrics:
+class _Metrics(_ReadOnly):
     def __init__(self, render: Callable[[], bytes]) -> None:
         self._render = render
 

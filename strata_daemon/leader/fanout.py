@@ -27,7 +27,8 @@ from strata_daemon.leader.term import Phase
 from strata_daemon.leader.watch import Free
 
 LANES = 16  # passes at once: enough to keep a store busy, and one that hangs leaves fifteen
-LOOK_AGAIN_S = 5.0  # after a look that failed; also how often the nodes are compared with the share
+LOOK_AGAIN_S = 5.0  # after a look that failed
+MEMBERS_S = 2.0  # how often the nodes are compared with the share; they are read each 5 s
 TURN_S = 0.5  # the shortest wait that is worth another turn while leases wait for their time
 
 
@@ -301,7 +302,7 @@ class Fanout:
 
     def _wait(self, give_up_at: float | None) -> None:
         now = self._runtime.now()
-        wait_s = LOOK_AGAIN_S
+        wait_s = MEMBERS_S
         is_full = self._free_lanes() <= 0
         for slot in self._slots:
             if slot.stage is Stage.HELD and slot.thread is None and not is_full:

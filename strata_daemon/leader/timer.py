@@ -12,7 +12,7 @@ import itertools
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
@@ -111,6 +111,7 @@ class LeaseTimer:
         self._queue: WakingQueue[_Item] = runtime.queue()
         self._watch = Watch(poll_s, runtime.random)
         self._candidacies: list[Candidacy] = []
+        self._is_free_stale = False
         self._entries: dict[str, _Entry] = {}
         self._by_handle: dict[TermHandle, _Entry] = {}
         self._lock = threading.Lock()  # guards _handles
@@ -195,6 +196,8 @@ class LeaseTimer:
             entry = self._entries.get(holder)
             if entry is not None and entry.wake_at <= now:
                 self._advance(entry, step(entry.term, Tick(), now), now)
+        if self._is_free_stale:
+            self._publish_free()
         self._out.extend(self._watch.due(now))
         if self._out:
             requests, self._out = self._out, []
@@ -227,8 +230,7 @@ class LeaseTimer:
             case LeaseRows():
                 self._rows(item, now)
             case SignalRows():
-                if self._watch.on_signals(item, now):
-                    self._publish_free(self._candidacies)
+                self._is_free_stale |= self._watch.on_signals(item, now)
             case Want():
                 self._want(item, now)
             case _Stop():
@@ -265,8 +267,7 @@ class LeaseTimer:
             self._out.append(Release(lease, holder, 0))
 
     def _rows(self, reply: LeaseRows, now: float) -> None:
-        if self._watch.on_rows(reply, now):
-            self._publish_free(self._candidacies)
+        self._is_free_stale |= self._watch.on_rows(reply, now)
         for lease, row in (reply.rows or {}).items():
             self._see(lease, row.holder)
 
@@ -277,10 +278,12 @@ class LeaseTimer:
         if want.is_last:
             self._candidacies.remove(want.candidacy)
         self._watch.want(itertools.chain.from_iterable(each.wanted for each in self._candidacies), now)
-        self._publish_free([want.candidacy])
+        self._is_free_stale = True
 
-    def _publish_free(self, candidacies: Iterable[Candidacy]) -> None:
-        for each in candidacies:
+    def _publish_free(self) -> None:
+        """Once a turn, whatever changed in it."""
+        self._is_free_stale = False
+        for each in self._candidacies:
             each.publish(tuple(free for lease, free in self._watch.free.items() if lease in each.wanted))
 
     def _advance(self, entry: _Entry, result: Step, now: float, answer: Answer | None = None) -> None:
@@ -311,7 +314,7 @@ class LeaseTimer:
         if term.confirmed_at is None:
             holder = answer.holder if answer is not None and term.reason == OTHER_HOLDER else None
             self._watch.refused(term.lease, holder, now)
-            self._publish_free(self._candidacies)
+            self._is_free_stale = True
         elif term.reason != RELEASE_UNKNOWN and not term.row_gone:
             self._out.append(Signal(self._node_id(), term.lease, entry.surplus))
 

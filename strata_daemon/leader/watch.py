@@ -25,7 +25,8 @@ READ_TIMEOUT_S = 3.0  # a read without an answer is asked again
 class Free:
     """A lease that looked free at `since`. `reserved_until`: given up as surplus, kept for a node below its share.
 
-    `left_by`: the node that released it, by its signal or by the holder of the row that ran out.
+    `left_by`: the node that released it, by its signal, or the one that let its row run out. A row that went before its
+    end was released, and its signal will say by whom.
     """
 
     lease: str
@@ -38,7 +39,7 @@ class Free:
 class _Watched:
     next_read: float
     holder: str | None = None
-    reading_until: float = 0.0
+    ends_at: float | None = None
 
 
 class Watch:
@@ -73,7 +74,7 @@ class Watch:
         self._free.pop(lease, None)
         watched = self._watched.get(lease)
         if watched is not None:
-            watched.holder = holder
+            watched.holder, watched.ends_at = holder, None
             watched.next_read = now + (self._period() if holder is not None else FAILED_READ_S)
 
     def due(self, now: float) -> list[ReadLeases | ReadSignals]:
@@ -110,14 +111,16 @@ class Watch:
         watched.next_read = now + self._period()
         if row is not None:
             # A row without a holder is an insert's marker: it refuses everybody until it runs out (facts I.0.3).
-            if row.remaining_s is not None:
-                watched.next_read = min(watched.next_read, now + row.remaining_s + AFTER_END_S)
+            watched.ends_at = None if row.remaining_s is None else now + row.remaining_s
+            if watched.ends_at is not None:
+                watched.next_read = min(watched.next_read, watched.ends_at + AFTER_END_S)
             watched.holder = row.holder
             self._free.pop(lease, None)
             return False
         if lease in self._free:
             return False
-        left_by = watched.holder.split("/", 1)[0] if watched.holder else None
+        has_run_out = watched.ends_at is not None and now >= watched.ends_at
+        left_by = watched.holder.split("/", 1)[0] if watched.holder and has_run_out else None
         self._free[lease] = Free(lease, now, left_by=left_by)
         return True
 
@@ -137,7 +140,9 @@ class Watch:
                 # What was released before our first look is told by the rows themselves.
                 if (known or is_new_node) and release.lease in self._watched:
                     until = now + RESERVED_S if release.surplus else 0.0
-                    self._free[release.lease] = Free(release.lease, now, until, node)
+                    seen = self._free.get(release.lease)
+                    since = now if seen is None else seen.since
+                    self._free[release.lease] = Free(release.lease, since, until, node)
                     grown = True
         self._signals_known = True
         return grown

@@ -27,8 +27,9 @@ RETRY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _DropWorkers:
-    """The process stops: its row names no worker any more, before the first lease is released."""
+    """The row names these workers no more (None: no worker at all), before the first lease is released."""
 
+    workers: frozenset[str] | None
     written: Latch
 
 
@@ -55,16 +56,19 @@ class HeartbeatPublisher:
         started = runtime.wall()
         self._started_at = started.replace(microsecond=started.microsecond // 1000 * 1000)
         # A queue.Queue underneath, unbounded: a cycle puts at most two events, and the publisher drains all at once.
+        # Bounded, it would have to block a worker or drop an event, and a dropped one leaves a wrong chip (defect d).
         self._queue: WakingQueue[LeaderEvent | _DropWorkers] = runtime.queue()
         self._stop = Latch(runtime.event())
         self._stop.subscribe(self._queue.wake)
         self._leads: set[str] = set()
         self._write_at = self._read_at = runtime.now()
-        self._is_failing = False
+        self._failing: set[str] = set()
+        self._awaiting: list[Latch] = []
         self._has_written = False
-        self._lock = threading.Lock()  # guards _node_id and _members
+        self._lock = threading.Lock()  # guards _node_id, _members and _beat_at
         self._node_id = node_id
         self._members = Membership(node_id, {}, runtime.now())
+        self._beat_at = runtime.now()
         self._thread: Thread | None = None
 
     # -- for other threads
@@ -83,21 +87,47 @@ class HeartbeatPublisher:
 
     def drop_workers(self, wait_s: float) -> bool:
         """Take the workers out of the row (design.md, fair share); wait until that is written, at most `wait_s`."""
+        return self._drop(None, wait_s)
+
+    def drop_worker(self, worker: str, wait_s: float) -> bool:
+        """As `drop_workers`, for one worker: it is paused, and must not count in the fair share."""
+        return self._drop(frozenset({worker}), wait_s)
+
+    def _drop(self, workers: frozenset[str] | None, wait_s: float) -> bool:
         written = Latch(self._runtime.event())
-        self._queue.put(_DropWorkers(written))
+        self._queue.put(_DropWorkers(workers, written))
         return written.wait(wait_s)
+
+    def request_stop(self) -> None:
+        """Remove the row (defect S3) and end the thread."""
+        self._stop.set()
+
+    def join(self, timeout_s: float) -> bool:
+        return self._thread is None or self._thread.join(timeout_s)
 
     def close(self, timeout_s: float) -> bool:
         """Remove the row and end the thread, in at most `timeout_s` seconds; say whether it has ended."""
-        self._stop.set()
-        return self._thread is None or self._thread.join(timeout_s)
+        self.request_stop()
+        return self.join(timeout_s)
+
+    @property
+    def beat_at(self) -> float:
+        """The instant of the last turn. A turn may take as long as two calls to the store, and they may be slow."""
+        with self._lock:
+            return self._beat_at
 
     def node_id(self) -> str:
         with self._lock:
             return self._node_id
 
     def members(self) -> Membership:
-        """The last good look at the node rows. A look that failed changes nothing: fair share then stands still."""
+        """The last good look at the node rows; one that failed changes nothing, however old it grows.
+
+        The fair share needs a set of nodes that does not flicker. Were the set emptied by a failed read, each node
+        would take itself for the only one and reach for all, in the very minute when the store is in trouble. A set
+        that stands still harms nobody: a node that died is counted for too long, yet its leases are free to anybody
+        and merely taken later; a node that came gets its share once it can be seen. Leases, not rows, exclude.
+        """
         with self._lock:
             return self._members
 
@@ -114,12 +144,13 @@ class HeartbeatPublisher:
     def turn(self) -> None:
         """Take in what came; read and write what is due."""
         now = self._runtime.now()
-        waiting: list[Latch] = []
+        with self._lock:
+            self._beat_at = now
         for item in self._queue.drain():
             self._write_at = now
             if isinstance(item, _DropWorkers):
-                self._workers = frozenset()
-                waiting.append(item.written)
+                self._workers = frozenset() if item.workers is None else self._workers - item.workers
+                self._awaiting.append(item.written)
             elif item.acquired:
                 self._leads.add(item.worker)
             else:
@@ -128,9 +159,6 @@ class HeartbeatPublisher:
             self._read(now)
         if now >= self._write_at:
             self._write(now)
-        if not self._is_failing:
-            for written in waiting:
-                written.set()
 
     def _read(self, now: float) -> None:
         self._read_at = now + WRITE_S
@@ -140,14 +168,26 @@ class HeartbeatPublisher:
             self._failed("read", exc)
             self._read_at = now + RETRY_S
             return
+        self._worked("read")
         taken = {row.node_id: row for row in rows}
-        if self._is_clash(taken.get(self.node_id())):
+        own = taken.get(self.node_id())
+        if own is None:
+            self._note_absence(now)
+        if self._is_clash(own):
             self._rename(taken, now)
         remaining = {row.node_id: TTL_S if row.remaining_s is None else row.remaining_s for row in rows}
         young = {row.node_id: row.workers for row in rows if remaining[row.node_id] >= TTL_S - YOUNG_S}
         written_at = {node: now - (TTL_S - left) for node, left in remaining.items()}
         with self._lock:
             self._members = Membership(self._node_id, young, now, written_at)
+
+    def _note_absence(self, now: float) -> None:
+        """Somebody deleted the row, or this process stood still for a TTL: it is made anew, and counted (faults.md
+        26). That it expired because writes fail has been told already."""
+        if self._has_written and "write" not in self._failing:
+            self._metrics.heartbeat_rows_gone.inc()
+            self._log.warning("node row was gone", extra={"node": self.node_id()})
+            self._write_at = now
 
     def _is_clash(self, row: NodeRow | None) -> bool:
         """Whether the row of this node's id is another live process's, started earlier (faults.md 7).
@@ -197,16 +237,22 @@ class HeartbeatPublisher:
         self._has_written = True
         self._write_at = now + WRITE_S
         self._metrics.heartbeat_last_write.set(wall.timestamp())
-        if self._is_failing:
-            self._is_failing = False
-            self._log.info("heartbeat works again", extra={"node": row.node_id})
+        self._worked("write")
+        waiting, self._awaiting = self._awaiting, []
+        for written in waiting:
+            written.set()
 
     def _failed(self, what: str, exc: StoreUnavailable) -> None:
         self._metrics.heartbeat_failures.inc()
-        if not self._is_failing:
-            self._is_failing = True
+        if what not in self._failing:
+            self._failing.add(what)
             fields = {"node": self.node_id(), "statement": what, "error": str(exc)}
             self._log.error("heartbeat failed", extra=fields)
+
+    def _worked(self, what: str) -> None:
+        if what in self._failing:
+            self._failing.remove(what)
+            self._log.info("heartbeat works again", extra={"node": self.node_id(), "statement": what})
 
     def _remove(self) -> None:
         try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from strata_daemon.base.runtime import Runtime, Thread
-from strata_daemon.leader.cycle import CycleState
+from strata_daemon.leader.cycle import FINISHED, STOPPED, CycleState
 from strata_daemon.leader.handle import TermHandle, TermView
 from strata_daemon.leader.term import Phase
 from strata_daemon.ports.gc_queue import QueueDepth
@@ -22,9 +22,19 @@ class TermState:
 
 
 @dataclass(frozen=True, slots=True)
+class Beat:
+    """When a thread turned last (a runtime instant), and how old that may grow before the process is unhealthy."""
+
+    thread: str
+    at: float
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """`at` is the runtime instant of the look. `dead` names threads that should run and do not. `depth` None: not
-    looked at yet, or no store answered; `depth_at` is when it was read."""
+    """`at` is the runtime instant of the look. `dead` names threads that should run and do not; the thread of a worker
+    that has finished or stopped should not. `depth` None: not looked at yet, or no store answered; `depth_at` is when
+    it was read. `beats` are those of other threads than the lease timer."""
 
     at: float
     node_id: str
@@ -34,6 +44,7 @@ class Snapshot:
     timer_beat_at: float
     depth: QueueDepth | None
     depth_at: float | None
+    beats: Sequence[Beat] = ()
 
     def held(self) -> list[TermState]:
         return [term for term in self.terms if term.view.phase is Phase.HELD]
@@ -45,6 +56,9 @@ class Snapshot:
         age_s = self.at - self.timer_beat_at
         if age_s > beat_limit_s:
             found.append(f"The lease timer has not turned for {age_s:.1f} s.")
+        for beat in self.beats:
+            if self.at - beat.at > beat.limit_s:
+                found.append(f"Thread {beat.thread} has not turned for {self.at - beat.at:.1f} s.")
         for term in self.terms:
             view = term.view
             if view.phase is Phase.LOST and view.left_at is not None:
@@ -68,16 +82,24 @@ class SnapshotSource:
     threads: Callable[[], Sequence[Thread]]
     timer_beat_at: Callable[[], float]
     depth: Callable[[], tuple[QueueDepth | None, float | None]]
+    beats: Callable[[], Sequence[Beat]] = field(default=tuple)
 
     def look(self) -> Snapshot:
         depth, depth_at = self.depth()
+        # The threads first: a worker says that it is done before its thread ends.
+        ended = [thread.name for thread in self.threads() if not thread.is_alive()]
+        workers = self.workers()
+        done = {f"worker-{name}" for name, state in workers.items() if state.phase in (FINISHED, STOPPED)}
+        terms = [TermState(handle.worker, handle.lease, handle.view()) for handle in self.handles()]
+        timer_beat_at, beats = self.timer_beat_at(), self.beats()
         return Snapshot(
-            at=self.runtime.now(),
+            at=self.runtime.now(),  # last, so that no age is below zero
             node_id=self.node_id(),
-            workers=self.workers(),
-            terms=[TermState(handle.worker, handle.lease, handle.view()) for handle in self.handles()],
-            dead=[thread.name for thread in self.threads() if not thread.is_alive()],
-            timer_beat_at=self.timer_beat_at(),
+            workers=workers,
+            terms=terms,
+            dead=[name for name in ended if name not in done],
+            timer_beat_at=timer_beat_at,
             depth=depth,
             depth_at=depth_at,
+            beats=beats,
         )

@@ -46,7 +46,11 @@ def test_a_crash_gives_the_lease_to_another_node(seed: int) -> None:
 def test_a_crash_a_hang_and_a_build_error_touch_no_other_worker(seed: int) -> None:
     with fleet(seed) as made:
         well = ScriptedRunner("well")
-        others = [ScriptedRunner("crash", crash), ScriptedRunner("hang", hang), ScriptedRunner("build", fail_build=True)]
+        others = [
+            ScriptedRunner("crash", crash),
+            ScriptedRunner("hang", hang),
+            ScriptedRunner("build", fail_build=True),
+        ]
         node = _start(made, "a", well, *others)
         made.run(200.0)
         assert len(well.ran_at) == 1 and well.left_at == []
@@ -164,7 +168,9 @@ STATES = ["waiting", "building", "working", "backing off", "store hanging", "acq
 def test_a_stop_ends_the_process_cleanly_in_every_state(seed: int, state: str) -> None:
     """faults.md 50, 51; INV5."""
     with fleet(seed) as made:
-        runner = ScriptedRunner("w", crash if state == "backing off" else None, build_s=60.0 if state == "building" else 0)
+        runner = ScriptedRunner(
+            "w", crash if state == "backing off" else None, build_s=60.0 if state == "building" else 0
+        )
         if state == "waiting":
             made.truth.put_row("w-leader", "other/1/x", None)
         node = _start(made, "a", runner)

@@ -47,6 +47,19 @@ def test_a_missing_row_looks_free_and_a_row_does_not() -> None:
     assert watch.free["a"].left_by == "n"
 
 
+def test_a_row_that_went_before_its_end_was_released_by_whom_its_signal_tells() -> None:
+    watch = _watch()
+    watch.want(["a"], 10.0)
+    _signals(watch, 10.0, "n", (1, "b", False))
+    _rows(watch, 10.0, a=LeaseRow("n/1/u", 20.0))
+    assert _gone(watch, "a", 15.0)
+    assert watch.free["a"].left_by is None
+    assert _signals(watch, 15.2, "n", (2, "a", True))
+    assert watch.free["a"].left_by == "n"
+    assert watch.free["a"].since == 15.0
+    assert watch.free["a"].reserved_until == 15.2 + RESERVED_S
+
+
 def test_a_row_without_a_holder_is_not_free() -> None:
     """An insert's marker refuses everybody until it runs out."""
     watch = _watch()
