@@ -7,6 +7,7 @@ probes would take every thread, and `/healthz` would fall silent with the store.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.runtime import Runtime
@@ -23,7 +24,7 @@ class Readiness:
     def __init__(self, runtime: Runtime, probes: Mapping[str, Callable[[], object]]) -> None:
         self._runtime = runtime
         self._looks = {
-            name: Look(runtime, f"ready-{name}", lambda probe=probe: _ask(probe), fresh_s=FRESH_S, wait_s=WAIT_S)
+            name: Look(runtime, f"ready-{name}", partial(_ask, probe), fresh_s=FRESH_S, wait_s=WAIT_S)
             for name, probe in probes.items()
         }
 

@@ -30,7 +30,10 @@ class RuntimeDispatcher(ThreadedTaskDispatcher):
         self.set_thread_count(threads)
 
     def start_new_thread(self, target: Callable[[int], object], thread_no: int) -> None:
-        self._runtime.spawn(f"http-{thread_no}", lambda: target(thread_no) and None)
+        def run() -> None:
+            target(thread_no)
+
+        self._runtime.spawn(f"http-{thread_no}", run)
 
 
 class RefusingParser(HTTPRequestParser):

@@ -2,7 +2,8 @@
 
 Each half second one small read of the signals (each second by a process that waits for nothing); besides, each waited
 lease is read by name at the sooner of its known end and the poll period, jittered: so a release by a Go holder, who
-signals nothing, is seen too (design.md 3.6). Owned by the timer thread; candidates read through `Candidacy`.
+signals nothing, is seen too (design.md 3.6). What looks free is read again before a rank's wait is over. Owned by the
+timer thread; candidates read through `Candidacy`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ SIGNALS_WAITING_S = 0.5
 SIGNALS_IDLE_S = 1.0
 FAILED_READ_S = 1.0
 RESERVED_S = 3.0
+FREE_READ_S = 0.25  # while a lease looks free: shorter than the wait of a rank, so that nobody tries for a taken one
 NAMES_A_READ = 100  # IN over more partitions than this is a burden for one coordinator
 AFTER_END_S = 0.05  # past the known end, so that the read does not come an instant too early
 READ_TIMEOUT_S = 3.0  # a read without an answer is asked again
@@ -95,8 +97,8 @@ class Watch:
         return min([self._next_signals, *(each.next_read for each in self._watched.values())])
 
     def on_rows(self, reply: LeaseRows, now: float) -> bool:
-        """Take in a read of leases; say whether more looks free than before."""
-        grown = False
+        """Take in a read of leases; say whether what looks free has changed."""
+        changed = False
         for lease in reply.request.leases:
             watched = self._watched.get(lease)
             if watched is None:
@@ -104,8 +106,8 @@ class Watch:
             if reply.rows is None:
                 watched.next_read = now + FAILED_READ_S
             else:
-                grown |= self._saw(lease, watched, reply.rows.get(lease), now)
-        return grown
+                changed |= self._saw(lease, watched, reply.rows.get(lease), now)
+        return changed
 
     def _saw(self, lease: str, watched: _Watched, row: LeaseRow | None, now: float) -> bool:
         watched.next_read = now + self._period()
@@ -115,8 +117,8 @@ class Watch:
             if watched.ends_at is not None:
                 watched.next_read = min(watched.next_read, watched.ends_at + AFTER_END_S)
             watched.holder = row.holder
-            self._free.pop(lease, None)
-            return False
+            return self._free.pop(lease, None) is not None
+        watched.next_read = now + FREE_READ_S
         if lease in self._free:
             return False
         has_run_out = watched.ends_at is not None and now >= watched.ends_at
@@ -125,11 +127,11 @@ class Watch:
         return True
 
     def on_signals(self, reply: SignalRows, now: float) -> bool:
-        """Take in a read of the signals; say whether more looks free than before."""
+        """Take in a read of the signals; say whether what looks free has changed."""
         if reply.rows is None:
             self._next_signals = now + FAILED_READ_S
             return False
-        grown = False
+        changed = False
         for node, releases in reply.rows.items():
             is_new_node = self._signals_known and node not in self._seen
             known = self._seen.get(node, 0)
@@ -143,9 +145,10 @@ class Watch:
                     seen = self._free.get(release.lease)
                     since = now if seen is None else seen.since
                     self._free[release.lease] = Free(release.lease, since, until, node)
-                    grown = True
+                    self._watched[release.lease].next_read = now + FREE_READ_S
+                    changed = True
         self._signals_known = True
-        return grown
+        return changed
 
     def _period(self) -> float:
         """The poll period, jittered by a tenth either way."""

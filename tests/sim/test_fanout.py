@@ -82,7 +82,7 @@ def test_one_shard_that_crashes_backs_off_alone(seed: int) -> None:
         made.feed(400)
         made.run(45.0)
         panics = {shard: node.daemon._metrics.worker_panics.labels("gc", str(shard))._value.get() for shard in range(4)}
-        assert panics[bad] == 3 and sum(panics.values()) == 3, panics
+        assert panics[bad] == 4 and sum(panics.values()) == 4, panics
         left = made.meta.gc_queue.read("strata-local", range(1024), 1 << 60, 9999)
         assert {gc_shard(entry.oid) % 4 for entry in left} == {bad}
         assert "gc" in (node.chip() or ())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prometheus_client import CollectorRegistry, generate_latest
 
 from strata_daemon.http.metrics import StateCollector
@@ -9,7 +11,7 @@ from strata_daemon.leader.cycle import BACKING_OFF, CycleState
 from strata_daemon.leader.handle import TermView
 from strata_daemon.leader.term import Phase
 from strata_daemon.ports.gc_queue import QueueDepth
-from strata_daemon.supervision.snapshot import Snapshot, TermState
+from strata_daemon.supervision.snapshot import Beat, Snapshot, TermState
 
 
 def _snapshot(leases: int = 1, *, depth: QueueDepth | None = None, phase: Phase = Phase.HELD) -> Snapshot:
@@ -68,3 +70,15 @@ def test_a_standby_exports_the_same_families() -> None:
     standby, leader = (_render(_snapshot(leases)) for leases in (0, 1))
     families = [{line for line in text.splitlines() if line.startswith("# TYPE")} for text in (standby, leader)]
     assert families[0] == families[1]
+
+
+def test_the_process_shows_its_memory_threads_and_beats() -> None:
+    text = _render(replace(_snapshot(), beats=[Beat("heartbeat", 97.0, 30.0)]))
+    assert 'strata_daemon_beat_age_seconds{thread="heartbeat"} 3.0' in text
+    for family in ("process_resident_memory_bytes", "process_open_fds", "strata_daemon_threads"):
+        assert f"# TYPE {family} gauge" in text, family
+
+
+def test_every_lease_of_many_is_shown() -> None:
+    text = _render(_snapshot(1024))
+    assert text.count("strata_daemon_lease_valid_seconds{") == 1024

@@ -171,6 +171,18 @@ def test_an_attempt_that_failed_without_a_holder_is_looked_at_after_a_second() -
     assert _reads(watch, 1.1) == [("a",)]
 
 
+def test_what_looks_free_is_read_again_before_a_rank_is_over() -> None:
+    watch = _watch()
+    watch.want(["a"], 0.0)
+    watch.due(0.0)
+    _signals(watch, 0.0, "n", (1, "b", False))
+    _rows(watch, 0.0, a=LeaseRow("n/1/u", 20.0))
+    _signals(watch, 1.0, "n", (2, "a", False))
+    assert _reads(watch, 1.25) == [("a",)]
+    assert _rows(watch, 1.26, a=LeaseRow("m/1/u", 30.0)), "a change, so that candidates hear of it"
+    assert not watch.free
+
+
 def test_a_name_that_is_waited_for_no_more_is_forgotten() -> None:
     watch = _watch()
     watch.want(["a"], 0.0)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.metrics import Metrics
+from strata_daemon.leader.events import LeaderEvent
 from strata_daemon.ports.nodes import NodeRow
 from strata_daemon.supervision.heartbeat import HeartbeatPublisher
 from tests.unit.leader.by_hand import START, HandRuntime
@@ -19,6 +22,7 @@ class HandNodes:
         self.rows: dict[str, NodeRow] = {}
         self.writes: list[NodeRow] = []
         self.is_down = False
+        self.hides_rows = False
 
     def write(self, row: NodeRow, ttl_s: int) -> None:
         self._check()
@@ -32,6 +36,8 @@ class HandNodes:
 
     def read(self) -> list[NodeRow]:
         self._check()
+        if self.hides_rows:
+            raise StoreUnavailable("the rows cannot be read")
         return sorted(self.rows.values(), key=lambda row: row.node_id)
 
     def _check(self) -> None:
@@ -173,3 +179,140 @@ def test_a_row_that_vanished_is_written_again() -> None:
     runtime.at += 5.0
     publisher.turn()
     assert set(nodes.rows) == {"node-a"}
+
+
+def test_a_row_that_was_gone_is_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """faults.md 26: made anew with the same incarnation."""
+    nodes, runtime = HandNodes(), HandRuntime()
+    metrics = Metrics()
+    publisher = HeartbeatPublisher(
+        runtime, nodes, node_id="node-a", address="127.0.0.1:1", workers=("gc",), metrics=metrics
+    )
+    publisher.turn()
+    before = nodes.rows.pop("node-a")
+    for _ in range(12):
+        runtime.at += 1.0
+        publisher.turn()
+    assert nodes.rows["node-a"].started_at == before.started_at
+    assert [record.getMessage() for record in caplog.records] == ["node row was gone"]
+    assert metrics.registry.get_sample_value("strata_daemon_heartbeat_rows_gone_total") == 1.0
+
+
+def test_reads_that_fail_beside_writes_that_work_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    nodes, runtime = HandNodes(), HandRuntime()
+    publisher = _publisher(nodes, runtime)
+    publisher.turn()
+    caplog.set_level("INFO", "strata_daemon")
+    nodes.hides_rows = True
+    for _ in range(60):
+        runtime.at += 1.0
+        publisher.turn()
+    nodes.hides_rows = False
+    for _ in range(12):
+        runtime.at += 1.0
+        publisher.turn()
+    assert [record.getMessage() for record in caplog.records] == ["heartbeat failed", "heartbeat works again"]
+
+
+def test_a_failed_write_is_repeated_after_a_second_and_counted() -> None:
+    nodes, runtime = HandNodes(), HandRuntime()
+    metrics = Metrics()
+    publisher = HeartbeatPublisher(runtime, nodes, node_id="n", address="a:1", workers=("gc",), metrics=metrics)
+    publisher.turn()
+    nodes.is_down = True
+    runtime.at += 5.0
+    publisher.turn()
+    runtime.at += 0.9
+    publisher.turn()
+    assert metrics.registry.get_sample_value("strata_daemon_heartbeat_failures_total") == 2.0  # a read and a write
+    nodes.is_down = False
+    runtime.at += 0.1
+    publisher.turn()
+    assert len(nodes.writes) == 2
+    wall_s = runtime.wall().timestamp()
+    assert metrics.registry.get_sample_value("strata_heartbeat_last_write_timestamp") == wall_s
+
+
+def test_who_waits_for_the_drop_is_told_when_it_is_written_at_last() -> None:
+    nodes, runtime = HandNodes(), HandRuntime()
+    publisher = _publisher(nodes, runtime)
+    publisher.turn()
+    nodes.is_down = True
+    assert not publisher.drop_workers(0.0)
+    waiting = publisher._queue.drain()
+    publisher._queue.put_all(waiting)
+    publisher.turn()
+    written = [item.written for item in waiting if not isinstance(item, LeaderEvent)]
+    assert not written[0].is_set()
+    nodes.is_down = False
+    runtime.at += 1.0
+    publisher.turn()
+    assert written[0].is_set()
+    assert nodes.writes[-1].workers == frozenset()
+
+
+def test_one_worker_leaves_the_row_and_the_others_stay() -> None:
+    nodes, runtime = HandNodes(), HandRuntime()
+    publisher = _publisher(nodes, runtime)
+    publisher.turn()
+    publisher.drop_worker("gc", 0.0)
+    publisher.turn()
+    assert nodes.writes[-1].workers == {"lifecycle"}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["first writes first", "second writes first"])
+def test_of_two_that_started_in_one_millisecond_the_higher_address_moves(order: tuple[int, int]) -> None:
+    """faults.md 7."""
+    nodes, runtime = HandNodes(), HandRuntime()
+    both = [_publisher(nodes, runtime, f"127.0.0.1:{port}") for port in (1, 2)]
+    for _ in range(15):
+        for index in order:
+            both[index].turn()
+        runtime.at += 1.0
+    assert [each.node_id() for each in both] == ["node-a", "node-a-2"]
+    assert {name: row.address for name, row in nodes.rows.items()} == {
+        "node-a": "127.0.0.1:1",
+        "node-a-2": "127.0.0.1:2",
+    }
+
+
+def test_three_processes_with_one_node_id_end_with_three_rows() -> None:
+    """faults.md 7."""
+    nodes, runtime = HandNodes(), HandRuntime()
+    publishers = []
+    for port in (1, 2, 3):
+        publishers.append(_publisher(nodes, runtime, f"127.0.0.1:{port}"))
+        runtime.at += 0.5
+    for _ in range(40):
+        for publisher in publishers:
+            publisher.turn()
+        runtime.at += 1.0
+    assert publishers[0].node_id() == "node-a"
+    assert {row.address for row in nodes.rows.values()} == {f"127.0.0.1:{port}" for port in (1, 2, 3)}
+    assert len({publisher.node_id() for publisher in publishers}) == 3
+
+
+def test_a_clash_is_said_loudly_with_both_addresses(caplog: pytest.LogCaptureFixture) -> None:
+    """faults.md 7."""
+    nodes, runtime = HandNodes(), HandRuntime()
+    first = _publisher(nodes, runtime, "127.0.0.1:1")
+    first.turn()
+    runtime.at += 2.0
+    second = _publisher(nodes, runtime, "127.0.0.1:2")
+    second.turn()
+    runtime.at += 3.0
+    first.turn()
+    (record,) = caplog.records
+    fields = vars(record)["strata_fields"] if "strata_fields" in vars(record) else str(vars(record))
+    assert record.levelname == "ERROR" and record.getMessage() == "node id is used twice"
+    assert "127.0.0.1:1" in str(fields) and "127.0.0.1:2" in str(fields)
+    assert nodes.rows["node-a"].address == "127.0.0.1:1"  # written again at once
+
+
+def test_the_beat_moves_with_each_turn() -> None:
+    nodes, runtime = HandNodes(), HandRuntime()
+    publisher = _publisher(nodes, runtime)
+    runtime.at += 7.0
+    assert runtime.now() - publisher.beat_at == 7.0
+    publisher.turn()
+    assert publisher.beat_at == runtime.now()
