@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 YOUNG_S = 10.0  # as Strata's console judges: healthy up to 10 s, degraded up to the TTL of 30 s
 TTL_S = 30.0
+PIPE_COLUMNS = 240  # rich takes 80 where there is no terminal, and breaks addresses that somebody greps for
 FOLD_FROM = 20  # more shard leases of one holder than this become one line
 
 
@@ -43,7 +44,10 @@ def status(ctx: click.Context, /, as_json: bool, every: bool, **options: Any) ->
         return
     from rich.console import Console
 
-    show(report, Console(), every=every)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=PIPE_COLUMNS)
+    show(report, console, every=every)
 
 
 def collect(meta: Meta, leases: LeaseReader, region: str, now: datetime) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def delete_in_cluster(root: ClusterRoot, by_folder: Mapping[tuple[str, ...], Nam
                 if backrefs == IN_FILES:
                     _delete_backrefs(fd, folder, names, answers)
             if any(answers[index] is ABSENT for index in every):
-                pass
+                root.confirm(fd)
     except StoreUnavailable as exc:
         _fail([index for index in every if answers[index] is ABSENT], answers, Deletion(FAILED, UNAVAILABLE, str(exc)))
 

@@ -35,7 +35,7 @@ class SqliteStores:
 
 def open_sqlite(state_dir: Path, region: str, runtime: Runtime, *, read_only: bool = False) -> SqliteStores:
     """Open the metadata of a state folder. Raises PreflightError, one sentence."""
-    database = open_database(state_dir / METADATA_FILE, SCHEMA, read_only=read_only)
+    database = open_database(state_dir / METADATA_FILE, SCHEMA, runtime, read_only=read_only)
     writers = WriterFiles(state_dir / WRITERS_FOLDER)
     meta = Meta(
         gc_queue=SqliteGCQueue(database),

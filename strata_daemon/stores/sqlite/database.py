@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strata_daemon.base.errors import PreflightError, StoreUnavailable
+from strata_daemon.base.runtime import Runtime
 from strata_daemon.stores.sqlite.mounts import refuse_network
 
+LOCKED_PAUSE_S = 0.05
 BUSY_S = 5.0  # another process writes: batches are bounded, so nobody holds the file this long
 MAGIC = b"SQLite format 3\x00"
 
@@ -80,27 +82,43 @@ class Database:
             self._connection.close()
 
 
-def open_database(path: Path, schema: Schema, *, read_only: bool = False, busy_s: float = BUSY_S) -> Database:
+def open_database(
+    path: Path, schema: Schema, runtime: Runtime, *, read_only: bool = False, busy_s: float = BUSY_S
+) -> Database:
     """Open `path`, making it and its folder when they are not there (never with `read_only`).
 
     Raises PreflightError with one sentence: another program's file, a damaged one, one of a newer schema, a folder
     that may not be written, a full disk, a network file system.
     """
-    try:
-        connection = _connect(path, read_only=read_only, busy_s=busy_s)
+    give_up_at = runtime.now() + busy_s
+    while True:
         try:
-            _prepare(connection, path, schema, read_only=read_only)
-        except BaseException:
-            connection.close()
-            raise
-    except OSError as exc:
-        raise PreflightError(
-            f"The state folder {path.parent} cannot be used: {exc.strerror or exc}."
-            " Make it writable for this user, or choose another by STRATA_STATE_DIR."
-        ) from exc
-    except sqlite3.Error as exc:
-        raise PreflightError(_sentence(path, exc)) from exc
+            return _open(path, schema, read_only=read_only, busy_s=busy_s)
+        except OSError as exc:
+            raise PreflightError(
+                f"The state folder {path.parent} cannot be used: {exc.strerror or exc}."
+                " Make it writable for this user, or choose another by STRATA_STATE_DIR."
+            ) from exc
+        except sqlite3.Error as exc:
+            # Of two processes that make the file at once one may find it locked at the switch to WAL, where SQLite
+            # does not wait by itself.
+            if not _is_locked(exc) or runtime.now() >= give_up_at:
+                raise PreflightError(_sentence(path, exc)) from exc
+        runtime.event().wait(LOCKED_PAUSE_S)
+
+
+def _open(path: Path, schema: Schema, *, read_only: bool, busy_s: float) -> Database:
+    connection = _connect(path, read_only=read_only, busy_s=busy_s)
+    try:
+        _prepare(connection, path, schema, read_only=read_only)
+    except BaseException:
+        connection.close()
+        raise
     return Database(path, connection)
+
+
+def _is_locked(exc: sqlite3.Error) -> bool:
+    return getattr(exc, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def open_in_memory(schema: Schema) -> Database:
@@ -125,9 +143,11 @@ def _connect(path: Path, *, read_only: bool, busy_s: float) -> sqlite3.Connectio
             raise PermissionError(13, os.strerror(13))
     refuse_network(path.parent)
     _refuse_foreign(path)
-    mode = "ro" if read_only else "rwc"
+    # Without a -wal file nobody has it open, and a reader that is not told so would leave one behind.
+    is_open_somewhere = path.with_name(f"{path.name}-wal").exists()
+    mode = "mode=rwc" if not read_only else "mode=ro" if is_open_somewhere else "immutable=1"
     connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode={mode}",
+        f"{path.resolve().as_uri()}?{mode}",
         uri=True,
         timeout=busy_s,
         isolation_level=None,
@@ -155,8 +175,12 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, schema: Schema, *, read_only: bool) -> None:
+    # Looked at before anything is changed: the switch to WAL would change another program's file. In one transaction,
+    # since somebody may be making the file at this moment.
+    connection.execute("BEGIN")
+    _check(connection, path, schema)
+    connection.execute("COMMIT")
     if read_only:
-        _check(connection, path, schema)
         return
     connection.execute("PRAGMA journal_mode = WAL").fetchall()
     connection.execute("PRAGMA synchronous = FULL")
@@ -202,6 +226,6 @@ def _sentence(path: Path, exc: sqlite3.Error) -> str:
         )
     if code == sqlite3.SQLITE_FULL:
         return f"The disk under {path.parent} is full: make room, then start again."
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    if _is_locked(exc):
         return f"{path} is locked by another process for longer than {BUSY_S:.0f} s: end it, then start again."
     return f"{path} is damaged ({exc}): stop every daemon that uses it, then restore it or move it away."

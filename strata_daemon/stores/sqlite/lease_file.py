@@ -8,16 +8,13 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from strata_daemon.base.errors import PreflightError
 from strata_daemon.base.runtime import Runtime
 from strata_daemon.stores.sqlite.database import Database, open_database
 from strata_daemon.stores.sqlite.lease_rows import SCHEMA
-
-OPEN_TRIES = 20
-OPEN_PAUSE_S = 0.05
 
 
 def read_boot_id() -> str:
@@ -37,23 +34,8 @@ def identity(path: Path) -> tuple[int, int]:
 
 
 def open_leases(path: Path, runtime: Runtime) -> Database:
-    """Open or create the file. Raises PreflightError.
-
-    Of two processes that create it at once, one may find it locked at the switch to WAL, where SQLite does not wait.
-    """
-    for left in reversed(range(OPEN_TRIES)):
-        try:
-            # Opening for writing changes even a file that is not ours, so it is looked at before. What cannot be read
-            # at all is judged by the opening itself.
-            with suppress(sqlite3.Error, OSError), reading(path, OPEN_PAUSE_S):
-                pass
-            return open_database(path, SCHEMA)
-        except PreflightError as exc:
-            code = getattr(exc.__cause__, "sqlite_errorcode", 0) & 0xFF
-            if code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or not left:
-                raise
-        runtime.event().wait(OPEN_PAUSE_S)
-    raise AssertionError("unreachable")
+    """Open or create the file. Raises PreflightError."""
+    return open_database(path, SCHEMA, runtime)
 
 
 @contextmanager

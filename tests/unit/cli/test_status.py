@@ -5,15 +5,20 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from rich.console import Console
 
+from strata_daemon.app import open_stores
+from strata_daemon.cli import main
 from strata_daemon.cli.status import collect, show
 from strata_daemon.leader.store import LeaseStatus
 from strata_daemon.ports.gc_queue import QueueDepth
 from strata_daemon.ports.nodes import NodeRow
+from strata_daemon.settings import load
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -103,3 +108,23 @@ def test_markup_in_names_is_shown_as_text() -> None:
 
 def test_no_colour_where_there_is_no_terminal() -> None:
     assert "\x1b" not in _text(_report([_node("n")], [_lease("a")]))
+
+
+def test_without_a_store_it_exits_3_and_makes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = tmp_path / "none"
+    assert main.outcome(["status", "--state-dir", str(state)]) == 3
+    assert str(state) in capsys.readouterr().err
+    assert not state.exists()
+
+
+def test_it_reads_a_store_that_no_daemon_runs_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a pipe each name stays in one piece."""
+    node = _node("a-node-with-a-name-of-some-length.example.org")
+    settings = load({"STRATA_STATE_DIR": str(tmp_path), "STRATA_WORKERS": "gc"}).settings
+    with open_stores(settings) as stores:
+        stores.meta.nodes.write(node, 30)
+    assert main.outcome(["status", "--state-dir", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert node.node_id in text and node.address in text and "\x1b" not in text
+    assert main.outcome(["status", "--state-dir", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["nodes"][0]["node"] == node.node_id

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from strata_daemon.base.errors import PreflightError, StoreUnavailable
+from strata_daemon.base.runtime.real import RealRuntime
 from strata_daemon.stores.sqlite.database import Database, Schema, open_database
 from strata_daemon.stores.sqlite.mounts import file_system, refuse_network
 
@@ -19,7 +20,7 @@ SCHEMA = Schema(0x1234, 3, ("CREATE TABLE t (k TEXT PRIMARY KEY, v BLOB)",))
 
 
 def _open(path: Path, schema: Schema = SCHEMA, *, read_only: bool = False) -> Database:
-    return open_database(path, schema, read_only=read_only)
+    return open_database(path, schema, RealRuntime(), read_only=read_only)
 
 
 def _filled(path: Path) -> None:
@@ -50,6 +51,24 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
     foreign.execute("CREATE TABLE theirs (x)")
     foreign.close()
     assert "another program" in _refusal(path)
+
+
+def test_a_refused_file_is_not_changed(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with sqlite3.connect(path) as foreign:
+        foreign.execute("CREATE TABLE theirs (x)")
+    foreign.close()
+    before = path.read_bytes()
+    _refusal(path)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["a.db"]
+
+
+def test_a_look_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    _filled(path)
+    _open(path, read_only=True).close()
+    assert [each.name for each in tmp_path.iterdir()] == ["a.db"]
 
 
 def test_a_newer_schema_is_refused_with_both_numbers(tmp_path: Path) -> None:
@@ -108,9 +127,10 @@ def _refusal_as_nobody(path: Path) -> str:
         "sys.path[:0] = sys.argv[2].split(os.pathsep)\n"
         "from pathlib import Path\n"
         "from strata_daemon.base.errors import PreflightError\n"
+        "from strata_daemon.base.runtime.real import RealRuntime\n"
         "from strata_daemon.stores.sqlite.database import Schema, open_database\n"
         "os.setgid(65534); os.setuid(65534)\n"
-        "try:\n    open_database(Path(sys.argv[1]), Schema(1, 1, ()))\n"
+        "try:\n    open_database(Path(sys.argv[1]), Schema(1, 1, ()), RealRuntime())\n"
         "except PreflightError as exc:\n    print(exc)\n"
     )
     done = subprocess.run(
@@ -153,7 +173,7 @@ def test_a_write_that_fails_is_taken_back_whole(tmp_path: Path) -> None:
 def test_a_file_that_another_holds_is_unavailable_not_empty(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     first = _open(path)
-    second = open_database(path, SCHEMA, busy_s=0.05)
+    second = open_database(path, SCHEMA, RealRuntime(), busy_s=0.05)
     with first.write() as connection:
         connection.execute("INSERT INTO t VALUES ('a', NULL)")
         with pytest.raises(StoreUnavailable, match="locked"), second.write():

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from strata_daemon.base.errors import StoreUnavailable
+from strata_daemon.base.log import FIELDS
 from strata_daemon.base.metrics import Metrics
 from strata_daemon.leader.events import LeaderEvent
 from strata_daemon.ports.nodes import NodeRow
@@ -303,9 +304,9 @@ def test_a_clash_is_said_loudly_with_both_addresses(caplog: pytest.LogCaptureFix
     runtime.at += 3.0
     first.turn()
     (record,) = caplog.records
-    fields = vars(record)["strata_fields"] if "strata_fields" in vars(record) else str(vars(record))
+    fields = vars(record)[FIELDS]
     assert record.levelname == "ERROR" and record.getMessage() == "node id is used twice"
-    assert "127.0.0.1:1" in str(fields) and "127.0.0.1:2" in str(fields)
+    assert (fields["address"], fields["other_address"]) == ("127.0.0.1:1", "127.0.0.1:2")
     assert nodes.rows["node-a"].address == "127.0.0.1:1"  # written again at once
 
 

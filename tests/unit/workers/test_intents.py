@@ -208,8 +208,10 @@ def test_removing_what_is_not_there_does_nothing(world: World, key: str) -> None
 def test_an_object_that_was_replaced_while_we_looked_is_kept(world: World) -> None:
     seen = world.put("k", b"old")
     world.put("k", b"new")
+    world.runtime.wall_offset_s = 1.0
     assert not intents.remove_row(world.meta, world.runtime, seen)
     assert body_of(world, "k") == b"new"
+    assert len(world.queued()) == 1  # by the put that replaced it, and not once more
     world.assert_sound()
 
 
