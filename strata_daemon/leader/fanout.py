@@ -7,87 +7,19 @@ hang stays that shard's: each has its own guard, pace and thread while its pass 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Protocol
+import math
 
-from strata_daemon.base.errors import StoreUnavailable
-from strata_daemon.base.metrics import Metrics
-from strata_daemon.base.runtime import Event, Latch, Runtime, Stopping, Thread, WakingQueue
-from strata_daemon.leader.context import LeasedContext, RunContext
-from strata_daemon.leader.cycle import Guard
-from strata_daemon.leader.handle import TermHandle
-from strata_daemon.leader.membership import Membership
-from strata_daemon.leader.pace import Ending, Leg, Pace
-from strata_daemon.leader.session import Locker
+from strata_daemon.base.runtime import Event, Latch, WakingQueue
+from strata_daemon.leader.context import RunContext
+from strata_daemon.leader.pace import Ending, Leg
+from strata_daemon.leader.passes import Passes
 from strata_daemon.leader.share import BEYOND_WAIT_S, KEPT_S, STABLE_S, quota, rank_wait_s, surplus
+from strata_daemon.leader.slots import FanoutParts, ShardWork, Slot, Stage
 from strata_daemon.leader.term import Phase
 from strata_daemon.leader.watch import Free
 
-LANES = 16  # passes at once: enough to keep a store busy, and one that hangs leaves fifteen
-LOOK_AGAIN_S = 5.0  # after a look that failed
 MEMBERS_S = 2.0  # how often the nodes are compared with the share; they are read each 5 s
-TURN_S = 0.5  # the shortest wait that is worth another turn while leases wait for their time
-
-
-class ShardWork(Protocol):
-    """What a fan-out works on. `interval_s`: the pause between passes of a slot."""
-
-    interval_s: float
-
-    def look(self, slots: Sequence[int]) -> frozenset[int]:
-        """Which of these held slots have work now; one cheap read for all. May raise StoreUnavailable."""
-        ...
-
-    def run_pass(self, ctx: RunContext, slot: int) -> None:
-        """One pass over the work of a slot; returns early when `ctx` says so, at the next batch boundary."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class FanoutParts:
-    """What a fan-out works with. Slot i holds the lease `<worker>-leader-<i>`."""
-
-    worker: str
-    slots: int
-    runtime: Runtime
-    locker: Locker
-    emit: Callable[[str, bool], None]
-    members: Callable[[], Membership]
-    stopping: Stopping
-    metrics: Metrics
-    log: logging.LoggerAdapter[logging.Logger]
-
-    def lease(self, slot: int) -> str:
-        return f"{self.worker}-leader-{slot}"
-
-
-class Stage(Enum):
-    FREE = "free"
-    TRYING = "trying"
-    HELD = "held"
-    LEAVING = "leaving"  # the pass is told to return; released as soon as it has
-    RELEASING = "releasing"
-
-
-@dataclass(slots=True)
-class Slot:
-    """Owned by the fan-out's thread. Instants are runtime seconds."""
-
-    index: int
-    lease: str
-    stop: Latch
-    stage: Stage = Stage.FREE
-    handle: TermHandle | None = None
-    thread: Thread | None = None
-    pace: Pace = field(default_factory=Pace)
-    rests_until: float = 0.0
-    next_pass_at: float = 0.0
-    kept_until: float = 0.0
-    is_surplus: bool = False
-    passes: int = 0
+TURN_S = 0.5  # between looks at what is wound down, or at the end of `run --once`
 
 
 class Fanout:
@@ -97,15 +29,15 @@ class Fanout:
         self._parts = parts
         self._work = work
         self._runtime = parts.runtime
-        self._guard = Guard(parts.runtime, parts.metrics, parts.log, parts.worker)
         self._wake: Event = parts.runtime.event()
         # Holds at most one item a running pass.
         self._results: WakingQueue[tuple[Slot, Leg]] = parts.runtime.queue(self._wake)
         self._candidacy = parts.locker.candidacy(parts.worker, self._wake)
         self._slots = [Slot(i, parts.lease(i), Latch(parts.runtime.event())) for i in range(parts.slots)]
+        self._passes = Passes(parts, work, self._slots, self._results)
         self._by_lease = {slot.lease: slot for slot in self._slots}
         self._leads = False
-        self._look_failed = False
+        self._turn_at = math.inf  # when the soonest of the leases that look free may be tried for
         self._running: tuple[str, ...] = ()
         self._running_since = 0.0
         self._left: dict[str, float] = {}
@@ -133,7 +65,7 @@ class Fanout:
             self._give_up_surplus(running, me, now)
         if give_up_at is None or now < give_up_at:
             self._acquire(running, me, now)
-        self._start_passes(ctx, now)
+        self._passes.start_due(ctx, now)
 
     # -- what became of attempts, terms and passes
 
@@ -202,6 +134,10 @@ class Fanout:
     def _membership(self, now: float) -> tuple[tuple[str, ...], str]:
         """The nodes that share the slots, and this node. One that left is out until it has written its row again."""
         members = self._parts.members()
+        for free in self._candidacy.free():
+            # Whoever let a lease go, but as a surplus, is about to be gone: nobody waits for its share or its rank.
+            if free.left_by and free.left_by != members.me and not free.reserved_until:
+                self._left.setdefault(free.left_by, free.since)
         for node, left_at in list(self._left.items()):
             if members.written_at.get(node, left_at) > left_at:
                 del self._left[node]
@@ -224,94 +160,33 @@ class Fanout:
         taken = sum(slot.stage in (Stage.TRYING, Stage.HELD) for slot in self._slots)
         share = quota(self._parts.slots, running, me)
         rank_s = rank_wait_s(running, me)
+        self._turn_at = math.inf
         for free in self._candidacy.free():
             slot = self._by_lease[free.lease]
             if slot.stage is not Stage.FREE or now < slot.rests_until:
                 continue
-            self._note_leaver(free, me)
-            if now < _turn_at(free, rank_s, taken < share):
+            turn_at = _turn_at(free, rank_s, taken < share)
+            if now < turn_at:
+                self._turn_at = min(self._turn_at, turn_at)
                 continue
             slot.handle = self._candidacy.request_acquire(slot.lease)
             slot.stage = Stage.TRYING
             slot.kept_until = now + KEPT_S if taken >= share else 0.0
             taken += 1
 
-    def _note_leaver(self, free: Free, me: str) -> None:
-        """Whoever let a lease go, but as a surplus, is about to be gone: others need not wait for its rank."""
-        if free.left_by and free.left_by != me and not free.reserved_until:
-            self._left.setdefault(free.left_by, free.since)
-
-    # -- passes
-
-    def _start_passes(self, ctx: RunContext, now: float) -> None:
-        due = [slot for slot in self._slots if self._is_due(slot, now, once=ctx.once)]
-        lanes = self._free_lanes()
-        if not due or lanes <= 0:
-            return
-        busy = self._look(due, now)
-        if busy is None:
-            return
-        for slot in due:
-            if slot.index not in busy:
-                slot.passes += 1
-                slot.next_pass_at = now + self._work.interval_s
-        waiting = sorted((slot for slot in due if slot.index in busy), key=lambda slot: slot.next_pass_at)
-        for slot in waiting[:lanes]:
-            self._start_pass(ctx, slot)
-
-    def _free_lanes(self) -> int:
-        return LANES - sum(slot.thread is not None for slot in self._slots)
-
-    def _is_due(self, slot: Slot, now: float, *, once: bool) -> bool:
-        if slot.stage is not Stage.HELD or slot.thread is not None or now < slot.next_pass_at:
-            return False
-        return not (once and slot.passes)
-
-    def _look(self, due: list[Slot], now: float) -> frozenset[int] | None:
-        """Which slots have work; a look that fails is repeated soon, and no slot is taken as idle for it."""
-        try:
-            busy = self._work.look([slot.index for slot in due])
-        except StoreUnavailable as exc:
-            if not self._look_failed:
-                self._look_failed = True
-                self._parts.log.error("queue look failed", extra={"worker": self._parts.worker, "error": str(exc)})
-            self._parts.metrics.worker_iterations.labels(self._parts.worker, "error").inc()
-            for slot in due:
-                slot.next_pass_at = now + LOOK_AGAIN_S
-            return None
-        if self._look_failed:
-            self._look_failed = False
-            self._parts.log.info("queue look works again", extra={"worker": self._parts.worker})
-        return busy
-
-    def _start_pass(self, ctx: RunContext, slot: Slot) -> None:
-        handle = slot.handle
-        if handle is None:
-            return
-        shard = LeasedContext(self._runtime, handle, slot.stop, once=ctx.once, on_progress=ctx.progress)
-
-        def body() -> None:
-            work = _ShardPass(self._work, slot.index)
-            leg = self._guard.run(str(slot.index), shard, lambda: work, lambda: None)
-            shard.close()
-            self._results.put((slot, leg))
-
-        slot.thread = self._runtime.spawn(f"worker-{self._parts.worker}-{slot.index}", body)
-
     # -- waiting and the end
 
     def _wait(self, give_up_at: float | None) -> None:
         now = self._runtime.now()
         wait_s = MEMBERS_S
-        is_full = self._free_lanes() <= 0
+        is_full = self._passes.free_lanes() <= 0
         for slot in self._slots:
             if slot.stage is Stage.HELD and slot.thread is None and not is_full:
                 wait_s = min(wait_s, slot.next_pass_at - now)
             elif slot.stage is Stage.FREE and slot.rests_until > now:
                 wait_s = min(wait_s, slot.rests_until - now)
-        if give_up_at is not None or any(
-            self._by_lease[each.lease].stage is Stage.FREE for each in self._candidacy.free()
-        ):
+        wait_s = min(wait_s, self._turn_at - now)
+        if give_up_at is not None:
             wait_s = min(wait_s, TURN_S)
         self._wake.wait(max(0.01, wait_s))
         self._wake.clear()
@@ -353,14 +228,3 @@ def _turn_at(free: Free, rank_s: float, is_below_share: bool) -> float:
     """When a free lease may be tried for: below the share by rank; else after those below theirs had their chance."""
     turn_at = free.since + rank_s
     return turn_at if is_below_share else max(turn_at + BEYOND_WAIT_S, free.reserved_until)
-
-
-@dataclass(frozen=True, slots=True)
-class _ShardPass:
-    """A pass as something that the guard can run."""
-
-    work: ShardWork
-    slot: int
-
-    def run(self, ctx: RunContext) -> None:
-        self.work.run_pass(ctx, self.slot)

@@ -21,6 +21,7 @@ from strata_daemon.ports.nodes import NodeRow
 from strata_daemon.settings import load
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+EMPTY = QueueDepth(0, None, {})
 
 
 def _node(name: str, remaining_s: float = 28.0) -> NodeRow:
@@ -36,9 +37,7 @@ def _node(name: str, remaining_s: float = 28.0) -> NodeRow:
     )
 
 
-def _report(
-    nodes: list[NodeRow], leases: list[LeaseStatus], depth: QueueDepth = QueueDepth(0, None, {})
-) -> dict[str, Any]:
+def _report(nodes: list[NodeRow], leases: list[LeaseStatus], depth: QueueDepth = EMPTY) -> dict[str, Any]:
     meta: Any = SimpleNamespace(
         gc_queue=SimpleNamespace(depth=lambda region: depth), nodes=SimpleNamespace(read=lambda: nodes)
     )
