@@ -26,14 +26,15 @@ from strata_daemon.settings import Settings
 from strata_daemon.stores.opening import Stores, open_embedded
 from strata_daemon.supervision.depth import DepthGauge
 from strata_daemon.supervision.heartbeat import HeartbeatPublisher
-from strata_daemon.supervision.snapshot import SnapshotSource
+from strata_daemon.supervision.snapshot import Beat, SnapshotSource
 from strata_daemon.supervision.supervisor import Stuck, Supervisor
 from strata_daemon.supervision.watchdog import Watchdog
 from strata_daemon.workers import intents, registry
 from strata_daemon.workers.contract import Dependencies, Worker
 
 CLEAN, BUG, OVERSTAYED = 0, 1, 4
-BEAT_LIMIT_S = 5.0  # the lease timer turns at least each second
+BEAT_LIMIT_S = 5.0  # the lease timer and the watchdog turn at least each second
+HEARTBEAT_LIMIT_S = 30.0  # a row has run out by then
 RELEASE_S = 1.5  # beyond the wait, for the last try of a release
 PART_STOP_S = 2.0  # for a part that only has to notice; the workers have STRATA_SHUTDOWN_WAIT
 STOPPED = 0  # what the stop thread puts where signals arrive
@@ -111,6 +112,10 @@ class Daemon:
             handles=self.timer.handles,
             threads=self.threads,
             timer_beat_at=lambda: self.timer.beat_at,
+            beats=lambda: [
+                Beat("heartbeat", self.heartbeat.beat_at, HEARTBEAT_LIMIT_S),
+                Beat("watchdog", self._watchdog.beat_at, BEAT_LIMIT_S),
+            ],
             depth=depth.read,
         )
         self._metrics.registry.register(
@@ -148,7 +153,7 @@ class Daemon:
 
     def threads(self) -> list[Thread]:
         """Every supervised thread: none of them may end before the stop."""
-        parts = [self.timer.thread, self.heartbeat.thread, self._watchdog.thread]
+        parts = [self.timer.thread, self.heartbeat.thread, self._watchdog.thread, self._http.thread]
         return [thread for thread in parts if thread is not None] + list(self.supervisor.threads)
 
     def start(self) -> None:

@@ -65,7 +65,7 @@ def open_embedded(
             stack.callback(leases.close, CLOSE_S)
         data: ChunkStore
         if data_backend == "dir":
-            data = DirChunkStore(state_dir / CHUNKS_FOLDER, markers)
+            data = DirChunkStore(state_dir / CHUNKS_FOLDER, markers, read_only=read_only)
         else:
             data = MemoryChunkStore()
         return Stores(meta, data, leases, leases, runtime, stack.pop_all().close)

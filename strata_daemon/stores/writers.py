@@ -15,6 +15,9 @@ from uuid import uuid4
 from strata_daemon.base.errors import StoreUnavailable
 
 
+NEW = ".new-"
+
+
 class Writers(Protocol):
     """Names living processes."""
 
@@ -50,11 +53,14 @@ class WriterFiles:
             return self._name
 
     def _make(self) -> tuple[str, int]:
+        """Locked under a name that nobody asks about, then renamed: a file under its own name is always locked."""
         name = str(uuid4())
+        new = self._folder / f"{NEW}{name}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            new.rename(self._folder / name)
         except OSError as exc:
             raise StoreUnavailable(f"{self._folder}: {exc.strerror or exc}") from exc
         return name, descriptor
@@ -83,7 +89,7 @@ class WriterFiles:
         if not self._folder.is_dir():
             return
         for path in self._folder.iterdir():
-            if path.name not in keep and not self.is_alive(path.name):
+            if not path.name.startswith(NEW) and path.name not in keep and not self.is_alive(path.name):
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:

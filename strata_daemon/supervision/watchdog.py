@@ -38,6 +38,7 @@ class Watchdog:
         self._stop = Latch(runtime.event())
         self._thread: Thread | None = None
         self._has_told = False
+        self._beat_at = runtime.now()
 
     def start(self) -> None:
         self._thread = self._runtime.spawn("watchdog", self._run)
@@ -52,6 +53,11 @@ class Watchdog:
     def thread(self) -> Thread | None:
         return self._thread
 
+    @property
+    def beat_at(self) -> float:
+        """The instant of the last look; written by the watchdog's thread, shown by others."""
+        return self._beat_at
+
     def overdue(self) -> list[TermHandle]:
         """Terms lost longer ago than STRATA_SHUTDOWN_WAIT whose runner has not left."""
         limit = self._runtime.now() - self._shutdown_wait_s
@@ -64,6 +70,7 @@ class Watchdog:
 
     def look(self) -> None:
         """One look. After the first overdue runner the process stops, so there is one line for it and no more."""
+        self._beat_at = self._runtime.now()
         late = self.overdue()
         if not late or self._has_told:
             return

@@ -102,11 +102,12 @@ class SqliteObjects:
             ).fetchone()
             if (None if stands is None else stands[0]) != (None if replaced is None else to_ms(replaced.mtime)):
                 return False
+            (shard_count,) = connection.execute("SELECT shard_count FROM buckets WHERE id = ?", key[:1]).fetchone()
             connection.execute(
                 "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, 1, 0, ?, ?, ?, ?, ?, ?)",
                 (
                     *key,
-                    object_shard(row.key, SHARD_COUNT),
+                    object_shard(row.key, shard_count),
                     row.size,
                     row.etag,
                     row.content_type,
