@@ -14,7 +14,6 @@ from uuid import uuid4
 
 from strata_daemon.base.errors import StoreUnavailable
 
-
 NEW = ".new-"
 
 

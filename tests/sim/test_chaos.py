@@ -1,4 +1,4 @@
-"""Random faults over long stretches: whatever happens, no two work under one lease, and somebody does after the heal."""
+"""Random faults over long stretches: no two work under one lease, and somebody does after the heal."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_frozen_leader_that_wakes_does_nothing_more(seed: int) -> None:
         leader = _led(made, "a", "b")
         made.run(3.0)
         made.feed(2000)
-        made.run_until(lambda: made.nodes[leader].is_inside(), 10.0)
+        made.run_until(made.nodes[leader].is_inside, 10.0)
         made.nodes[leader].freeze()
         made.run(2 * TTL_S)
         other = made.leader()

@@ -28,6 +28,7 @@ from strata_daemon.leader.store import (
 from strata_daemon.leader.timer import LeaseTimer
 from strata_daemon.leader.timing import Timing
 
+TIMING = Timing(30, 10.0, 2.0)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -108,7 +109,7 @@ class HandStore:
 class Bench:
     """A timer on a hand runtime and a hand store. Every method turns the timer once at its end."""
 
-    def __init__(self, timing: Timing = Timing(30, 10.0, 2.0)) -> None:
+    def __init__(self, timing: Timing = TIMING) -> None:
         self.runtime = HandRuntime()
         self.store = HandStore()
         self.metrics = Metrics()
