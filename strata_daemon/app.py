@@ -13,6 +13,7 @@ from opentelemetry import trace
 from prometheus_client import generate_latest
 
 from strata_daemon.base import log
+from strata_daemon.base.errors import ConfigError
 from strata_daemon.base.metrics import Metrics
 from strata_daemon.base.runtime import Runtime, Stopping, Thread
 from strata_daemon.base.runtime.real import RealRuntime
@@ -164,7 +165,9 @@ class Daemon:
         self._watchdog.start()
         self._start_http()
         self.supervisor.start()
-        self._log.info("daemon started", extra={"node": self.heartbeat.node_id(), "workers": self._settings.workers})
+        self._log.info(
+            "daemon started", extra={"node": self.heartbeat.node_id(), "workers": ",".join(self._settings.workers)}
+        )
 
     def crashed(self, thread: str, exc: BaseException) -> None:
         """A thread died: the process must not go on without it (faults.md 22)."""
@@ -200,6 +203,22 @@ class Daemon:
         self._log.error("worker did not stop", extra=fields)
 
 
+def check_guard(settings: Settings, stores: Stores) -> None:
+    """Raises ConfigError when a deletion takes longer than any validity before a renewal: it would never start."""
+    timing = Timing(
+        settings.lease_ttl_s, settings.lease_renew_s, settings.lease_stop_budget_s, stores.lease_store.allowance()
+    )
+    if stores.data.delete_time_s > timing.guard_limit_s:
+        raise ConfigError(
+            [
+                f"A deletion may take {stores.data.delete_time_s:g} s, but with STRATA_LEASE_TTL {settings.lease_ttl_s} s,"
+                f" STRATA_LEASE_RENEW {settings.lease_renew_s:g} s and STRATA_LEASE_STOP_BUDGET"
+                f" {settings.lease_stop_budget_s:g} s only {timing.guard_limit_s:g} s are left for it before a renewal:"
+                " make the TTL longer, or the other two shorter."
+            ]
+        )
+
+
 def open_stores(settings: Settings, runtime: Runtime | None = None, *, read_only: bool = False) -> Stores:
     """Open the stores that the settings name; a context manager. Raises PreflightError."""
     return open_embedded(
@@ -221,6 +240,7 @@ def run(settings: Settings, *, once: bool = False, before_start: Callable[[Store
     runtime = RealRuntime()
     runtime.catch_signals(signal.SIGTERM, signal.SIGINT)
     with open_stores(settings, runtime) as stores:
+        check_guard(settings, stores)
         daemon = Daemon(settings, workers, stores, runtime, lambda: runtime.put_signal(ENDED), once=once)
         runtime.on_crash = daemon.crashed
         if before_start is not None:

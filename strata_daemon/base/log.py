@@ -137,6 +137,8 @@ class TextFormatter(logging.Formatter):
         fields = line_of(record)
         time, level, msg = fields.pop("time"), fields.pop("level"), fields.pop("msg")
         stack = fields.pop("stack", "")
+        if fields.get("name") == fields.get("lease"):
+            fields.pop("name", None)  # there for log rules that know Strata's lines; people need it once
         pairs = "".join(f" {self._dim(f'{key}=')}{_word(value)}" for key, value in fields.items())
         clock = self._dim(time[11:23])
         tag = f"{COLOURS[level]}{level:<5}{PLAIN}" if self._colour else f"{level:<5}"

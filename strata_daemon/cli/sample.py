@@ -54,7 +54,10 @@ def load_sample(stores: SampleStores) -> None:
     logger.info("sample put", extra={"bucket": BUCKET, "objects": len(keys), "bytes": size, "from": str(stdlib)})
     for key in keys:
         intents.remove(stores.meta, stores.runtime, BUCKET, key)
-    logger.info("sample removed", extra={"bucket": BUCKET, "objects": len(keys)})
+    logger.info(
+        "sample removed, its chunks are queued: gc deletes them once their grace is over",
+        extra={"bucket": BUCKET, "objects": len(keys)},
+    )
 
 
 def sample_files(stdlib: Path) -> Iterator[Path]:
