@@ -211,9 +211,9 @@ def check_guard(settings: Settings, stores: Stores) -> None:
     if stores.data.delete_time_s > timing.guard_limit_s:
         raise ConfigError(
             [
-                f"A deletion may take {stores.data.delete_time_s:g} s, but only {timing.guard_limit_s:g} s are left for it"
-                f" before a renewal with STRATA_LEASE_TTL {timing.ttl_s} s, STRATA_LEASE_RENEW {timing.renew_s:g} s and"
-                f" STRATA_LEASE_STOP_BUDGET {timing.stop_budget_s:g} s: make the TTL longer, or the others shorter."
+                f"A deletion may take {stores.data.delete_time_s:g} s, but only {timing.guard_limit_s:g} s are left for"
+                f" it before a renewal (STRATA_LEASE_TTL {timing.ttl_s} s, STRATA_LEASE_RENEW {timing.renew_s:g} s,"
+                f" STRATA_LEASE_STOP_BUDGET {timing.stop_budget_s:g} s): make the TTL longer, or the others shorter."
             ]
         )
 

@@ -21,6 +21,8 @@ from strata_daemon.base.runtime import Event, Runtime, Thread, WakingQueue
 from strata_daemon.leader.candidacy import Candidacy, Want
 from strata_daemon.leader.handle import TermHandle
 from strata_daemon.leader.journal import TermJournal
+from strata_daemon.leader.last_resort import LastResort
+from strata_daemon.leader.orphans import Orphans
 from strata_daemon.leader.store import (
     Answer,
     Draw,
@@ -52,7 +54,6 @@ from strata_daemon.leader.watch import Watch
 
 Logger = logging.LoggerAdapter[logging.Logger]
 
-REARM_S = 5.0  # how often the last resort is pushed further out; far less than the shortest TTL + wait
 RENEW_GRAIN_S = 0.1  # renewals due within this time go out as one batch
 
 
@@ -107,7 +108,7 @@ class LeaseTimer:
         self._timing = replace(timing, allowance=store.allowance())
         self._node_id = node_id
         self._journal = TermJournal(metrics, log)
-        self._resort_after_s = shutdown_wait_s + timing.ttl_s
+        self._last_resort = LastResort(runtime, shutdown_wait_s + timing.ttl_s)
         self._queue: WakingQueue[_Item] = runtime.queue()
         self._watch = Watch(poll_s, runtime.random)
         self._candidacies: list[Candidacy] = []
@@ -119,11 +120,8 @@ class LeaseTimer:
         self._heap: list[tuple[float, int, str]] = []
         self._order = itertools.count()
         self._fences: dict[str, int] = {}
-        # Every holder of ours that an unanswered insert may still bring back, for the life of the process. Grows by
-        # one for each attempt that times out, and an attempt needs a good read first: a dead store adds nothing.
-        self._orphans: dict[str, str] = {}
+        self._orphans = Orphans()
         self._out: list[Request] = []
-        self._armed_at: float | None = None
         self._stopping = False
         self._beat_at = runtime.now()
         self._thread: Thread | None = None
@@ -179,7 +177,7 @@ class LeaseTimer:
                 self._queue.wake.clear()
                 self.turn()
         finally:
-            self._runtime.last_resort(None)
+            self._last_resort.call_off()
 
     def _wake_at(self) -> float:
         term_at = self._heap[0][0] if self._heap else float("inf")
@@ -202,7 +200,7 @@ class LeaseTimer:
         if self._out:
             requests, self._out = self._out, []
             self._store.submit(requests, self._deliver)
-        self._rearm(now)
+        self._last_resort.keep(now, is_needed=bool(self._entries))
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
         """Called on a thread of the store's: hands over and returns."""
@@ -255,21 +253,16 @@ class LeaseTimer:
             self._advance(entry, step(entry.term, answer, now), now, answer)
         elif isinstance(request, Insert):
             is_ours = answer.outcome is Outcome.APPLIED or answer.holder == request.holder
-            self._see(request.lease, request.holder if is_ours else answer.holder)
+            self._out.extend(self._orphans.claim(request.lease, request.holder if is_ours else None))
         elif isinstance(request, Release) and answer.outcome is Outcome.APPLIED:
             self._journal.orphan_deleted(request.lease, request.holder)
         if answer.outcome is Outcome.REFUSED:
-            self._see(request.lease, answer.holder)
-
-    def _see(self, lease: str, holder: str | None) -> None:
-        """A row bears `holder`: when that is an attempt of ours that is over, delete the row at once."""
-        if holder is not None and holder in self._orphans and holder not in self._entries:
-            self._out.append(Release(lease, holder, 0))
+            self._out.extend(self._orphans.claim(request.lease, answer.holder))
 
     def _rows(self, reply: LeaseRows, now: float) -> None:
         self._is_free_stale |= self._watch.on_rows(reply, now)
         for lease, row in (reply.rows or {}).items():
-            self._see(lease, row.holder)
+            self._out.extend(self._orphans.claim(lease, row.holder))
 
     def _want(self, want: Want, now: float) -> None:
         if want.candidacy not in self._candidacies:
@@ -310,20 +303,10 @@ class LeaseTimer:
         with self._lock:
             del self._handles[entry.handle]
         if term.may_linger:
-            self._orphans[term.holder] = term.lease
+            self._orphans.remember(term.holder)
         if term.confirmed_at is None:
             holder = answer.holder if answer is not None and term.reason == OTHER_HOLDER else None
             self._watch.refused(term.lease, holder, now)
             self._is_free_stale = True
         elif term.reason != RELEASE_UNKNOWN and not term.row_gone:
             self._out.append(Signal(self._node_id(), term.lease, entry.surplus))
-
-    def _rearm(self, now: float) -> None:
-        """Push the last resort further out, while this thread still turns (design.md section 4)."""
-        if not self._entries:
-            if self._armed_at is not None:
-                self._armed_at = None
-                self._runtime.last_resort(None)
-        elif self._armed_at is None or now - self._armed_at >= REARM_S:
-            self._armed_at = now
-            self._runtime.last_resort(now + self._resort_after_s)

@@ -3,7 +3,8 @@
 `contract` holds what code may use, `real` what production uses, `virtual` what the simulation uses.
 """
 
-from strata_daemon.base.runtime.contract import Event, Pool, Runtime, Thread
+from strata_daemon.base.runtime.contract import Pool, Runtime, Thread
+from strata_daemon.base.runtime.event import Event
 from strata_daemon.base.runtime.latch import Latch
 from strata_daemon.base.runtime.queue import WakingQueue
 from strata_daemon.base.runtime.stopping import Stopping

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from strata_daemon.base.runtime.queue import WakingQueue
+from strata_daemon.base.runtime.event import Event
+from strata_daemon.base.runtime.queue import WakingQueue
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class Event(Protocol):
-    """A flag that threads wait on. Across threads it is set once; only a `wake` is cleared, by its one waiter."""
-
-    def is_set(self) -> bool: ...
-
-    def set(self) -> None: ...
-
-    def clear(self) -> None: ...
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Block until set or until `timeout_s` has passed; say whether it is set."""
-        ...
 
 
 class Thread(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from strata_daemon.base.runtime.contract import Event
+from strata_daemon.base.runtime.event import Event
 
 
 class Latch:

@@ -9,7 +9,7 @@ import queue
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from strata_daemon.base.runtime.contract import Event
+from strata_daemon.base.runtime.event import Event
 
 T = TypeVar("T")
 

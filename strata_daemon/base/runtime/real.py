@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from strata_daemon.base.runtime.contract import Event, Pool, Thread
+from strata_daemon.base.runtime.contract import Pool, Thread
+from strata_daemon.base.runtime.event import Event
 from strata_daemon.base.runtime.queue import WakingQueue
 
 T = TypeVar("T")

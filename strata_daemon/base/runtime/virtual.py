@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from strata_daemon.base.runtime.contract import Event, Pool, Thread
+from strata_daemon.base.runtime.contract import Pool, Thread
+from strata_daemon.base.runtime.event import Event
 from strata_daemon.base.runtime.queue import WakingQueue
 from strata_daemon.base.runtime.virtual_baton import Baton, Killed, Process, VirtualEvent, VirtualTask
 

@@ -200,7 +200,7 @@ class Baton:
         if task is None:
             assert event.is_set() or timeout_s is not None, "the thread that moves time cannot wait"
             return event.is_set()
-        if task.process.is_dead:
+        if task.process.is_dead or task is self._stuck:  # a stuck one that comes back late has no baton to pass on
             raise Killed
         if event.is_set() or (timeout_s is not None and timeout_s <= 0):
             return event.is_set()

@@ -111,7 +111,10 @@ class LeaseTables:
         ).fetchall()
         ended += [(lease,) for (lease,) in foreign if self._row(lease, now) is None]
         self._db.executemany("DELETE FROM leases WHERE lease = ?", ended)
-        self._still = {lease: self._still[lease] for (lease,) in foreign if lease in self._still}
+        # Only what is gone is forgotten: to forget a row that stands would make its lease wait for another whole TTL.
+        if self._still:
+            left = {lease for (lease,) in self._db.execute("SELECT lease FROM leases WHERE boot != ?", (self._boot,))}
+            self._still = {lease: still for lease, still in self._still.items() if lease in left}
 
     def _execute(self, request: Request, now: float, heads: dict[str, int]) -> Reply | None:
         match request:
