@@ -50,7 +50,7 @@ class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             self.fail(f"{value!r} is no size such as 512, 1KiB or 4MB.", param, ctx)
 
 
-@click.group()
+@click.group(epilog="Example: strata-daemon lab put photos holiday.jpg --state-dir .strata")
 def lab() -> None:
     """Put, list, get and remove objects of the embedded store, and fill the gc queue."""
 

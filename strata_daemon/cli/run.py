@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SAMPLE_DEFAULTS = {"STRATA_GC_GRACE": "3s", "STRATA_GC_INTERVAL": "2s"}
 
 
-@click.command()
+@click.command(epilog="Example: STRATA_GC_GRACE=1m strata-daemon run --workers gc --state-dir ./state")
 @setting_options()
 @click.option("--once", is_flag=True, help="One pass under each lease that is free soon, then exit.")
 @click.option("--sample", is_flag=True, help="First put and remove real files, so that there is something to collect.")

@@ -13,7 +13,7 @@ HEAD = """\
 """
 
 
-@click.command()
+@click.command(epilog="Example: strata-daemon settings > strata-daemon.toml")
 def settings() -> None:
     """Print a settings file: every setting at its default, its meaning above it."""
     click.echo(sample_file(), nl=False)

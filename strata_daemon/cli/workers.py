@@ -7,7 +7,7 @@ import click
 from strata_daemon.workers.registry import BUILTIN
 
 
-@click.command()
+@click.command(epilog="Example: strata-daemon workers")
 def workers() -> None:
     """List the workers that can be run, a line each."""
     width = max(map(len, BUILTIN))

@@ -198,6 +198,16 @@ def test_requests_of_one_submit_are_all_answered_each_with_itself(clients: Clien
     assert len(replies) == 51
 
 
+def test_what_two_submits_ask_is_answered_to_each_its_own(clients: Clients) -> None:
+    one: list[Reply] = []
+    two: list[Reply] = []
+    clients.one.submit([Insert("gc", "a", 1, 10), Signal("node-a", "gc", False), Draw("gc", "a", 2, None)], one.extend)
+    clients.one.submit([Insert("lifecycle", "a", 3, 10)], two.extend)
+    clients.world.settle()
+    assert {reply.request for reply in one} == {Insert("gc", "a", 1, 10), Draw("gc", "a", 2, None)}
+    assert [reply.request for reply in two] == [Insert("lifecycle", "a", 3, 10)]
+
+
 def test_a_read_shows_live_rows_and_leaves_out_the_rest(clients: Clients) -> None:
     clients.ask(clients.one, Insert("gc", "a", 1, 10), Insert("lifecycle", "a", 1, 3))
     clients.world.advance(4.0)

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ from strata_daemon.leader.store import (
     SignalRows,
 )
 from strata_daemon.stores.sqlite.lease_file import read_boot_id
+from strata_daemon.stores.sqlite.lease_rows import PURGED_AT_ONCE
 from strata_daemon.stores.sqlite.leases import SqliteLeaseStore
 
 APPLIED, REFUSED, UNKNOWN = Outcome.APPLIED, Outcome.REFUSED, Outcome.UNKNOWN
@@ -82,6 +84,21 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     made.world.close()
 
 
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What SQLite is told from now on, on every connection that is opened from now on."""
+    told: list[str] = []
+    connect = sqlite3.connect
+
+    def traced(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        connection = connect(*args, **kwargs)
+        connection.set_trace_callback(told.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    return told
+
+
 def test_a_row_of_another_boot_is_free_once_it_stood_still_for_its_ttl_on_our_clock(machine: Machine) -> None:
     machine.ask(machine.boot("first"), Insert("gc", "old", 1, 10))
     machine.shut_down()
@@ -93,6 +110,20 @@ def test_a_row_of_another_boot_is_free_once_it_stood_still_for_its_ttl_on_our_cl
     machine.world.advance(0.5)
     assert machine.outcome(second, Insert("gc", "new", 2, 10)) is APPLIED
     assert machine.row(second, "gc") == LeaseRow("new", 10.0)
+
+
+def test_after_a_reboot_every_lease_is_free_at_once_however_many_there_are(machine: Machine) -> None:
+    leases = [f"gc-leader-{i}" for i in range(1_024)]
+    machine.ask(machine.boot("first"), *(Insert(lease, "old", 1, 10) for lease in leases))
+    machine.shut_down()
+    second = machine.boot("second")
+    machine.ask(second, ReadLeases(tuple(leases)))
+    machine.world.advance(10.0)
+    outcomes = []
+    for i in range(0, len(leases), 100):  # the first of these purges, and must not forget since when the rest stood
+        answers = machine.ask(second, *(Insert(lease, "new", 1, 10) for lease in leases[i : i + 100]))
+        outcomes += [answer.outcome for answer in answers if isinstance(answer, Answer)]
+    assert outcomes == [APPLIED] * len(leases)
 
 
 def test_a_row_of_another_boot_that_is_renewed_stays_held(machine: Machine) -> None:
@@ -126,11 +157,47 @@ def test_tokens_outlive_boots(machine: Machine) -> None:
 def test_what_ended_is_purged_and_what_lives_is_kept(machine: Machine) -> None:
     store = machine.boot("one")
     machine.ask(store, *(Insert(f"short-{i}", "a", i, 5) for i in range(300)), Insert("long", "a", 1, 3_600))
-    for _ in range(2):
+    for left in (300 - PURGED_AT_ONCE, 0):
         machine.world.advance(61.0)
         machine.ask(store, Renew("long", "a", 2, 3_600))
-    with closing(sqlite3.connect(machine.path)) as connection:
-        assert connection.execute("SELECT lease FROM leases").fetchall() == [("long",)]
+        with closing(sqlite3.connect(machine.path)) as connection:
+            rows = [lease for (lease,) in connection.execute("SELECT lease FROM leases")]
+        assert "long" in rows
+        assert len(rows) == left + 1, "a purge makes the renewals of its transaction wait, so it is bounded"
+
+
+def test_what_waits_goes_into_one_transaction_and_each_is_answered_with_its_own(
+    machine: Machine, statements: list[str]
+) -> None:
+    store = machine.boot("one")
+    machine.world.settle()
+    statements.clear()
+    one: list[Reply] = []
+    two: list[Reply] = []
+    store.submit([Insert("gc", "a", 1, 10), Signal("node", "gc", False)], one.extend)
+    store.submit([Insert("gc", "b", 1, 10), Draw("gc", "b", 2, None)], two.extend)
+    machine.world.settle()
+    assert one == [Answer(Insert("gc", "a", 1, 10), APPLIED)]
+    assert two == [Answer(Insert("gc", "b", 1, 10), REFUSED, "a"), Answer(Draw("gc", "b", 2, None), APPLIED, fence=1)]
+    assert statements.count("COMMIT") == 1
+
+
+@pytest.mark.parametrize("request_", [Insert("gc", "a", 1, 10), Renew("gc", "a", 1, 10), Release("gc", "a", 1)])
+def test_a_draw_is_on_disk_when_it_is_answered_and_nothing_else_waits_for_the_disk(
+    machine: Machine, statements: list[str], request_: Request
+) -> None:
+    store = machine.boot("one")
+    for requests in ([request_], [request_, Draw("gc", "a", 2, None)], [request_], [Draw("gc", "a", 3, 1)]):
+        machine.ask(store, *requests)
+    mode, commits, is_draw = "", [], False
+    for statement in statements:
+        if statement.startswith("PRAGMA synchronous = "):
+            mode = statement.rpartition(" ")[2]
+        is_draw = is_draw or "INTO tokens" in statement
+        if statement == "COMMIT":
+            commits.append((is_draw, mode))
+            is_draw = False
+    assert commits[-4:] == [(False, "NORMAL"), (True, "FULL"), (False, "NORMAL"), (True, "FULL")]
 
 
 def test_a_file_that_somebody_else_locks_makes_everything_unknown_and_a_signal_wait(machine: Machine) -> None:
@@ -228,5 +295,4 @@ def test_a_file_that_is_not_fit_is_refused_in_one_sentence(tmp_path: Path, spoil
 
 def test_the_boot_id_names_the_boot_and_the_time_namespace() -> None:
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    assert read_boot_id().split(" ")[0] == boot
-    assert read_boot_id() == read_boot_id()
+    assert read_boot_id() == f"{boot} {os.readlink('/proc/self/ns/time')}"

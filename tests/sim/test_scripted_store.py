@@ -108,6 +108,24 @@ def test_a_stalled_request_is_executed_in_full_with_a_fresh_ttl_when_it_wakes(
     assert executed.at - executed.sent_at == 30.0
 
 
+def test_close_waits_for_answers_on_their_way_and_not_for_what_is_stalled(bench: Bench) -> None:
+    bench.store.latency = lambda _rng: 0.2
+    bench.store.fault(is_insert, Act.STALL)
+    bench.send(TAKE, Release("gc", "z", 1))
+    closed: list[tuple[bool, float]] = []
+    began = bench.world.now()
+
+    def close() -> None:
+        closed.append((bench.store.close(5.0), bench.world.now() - began))
+
+    bench.node.spawn("close", close)
+    bench.world.advance(1.0)
+    assert closed == [(True, pytest.approx(0.4))]
+    bench.store.wake_stalled()
+    bench.world.settle()
+    assert (bench.holder(), bench.outcomes()) == ("a", [Outcome.REFUSED])
+
+
 def test_a_cut_loses_both_ways_and_only_for_its_node(bench: Bench) -> None:
     other = ScriptedLeaseStore(bench.truth, bench.world.process("other"))
     bench.store.latency = lambda _rng: 0.1

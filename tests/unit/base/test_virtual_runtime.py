@@ -72,6 +72,17 @@ def test_what_happens_at_one_instant_is_seen_before_the_next(world: VirtualWorld
     assert runtime.threads() == []
 
 
+def test_who_was_woken_is_told_so_although_the_event_is_cleared_before_it_runs(world: VirtualWorld) -> None:
+    runtime = world.process("a")
+    event, told = runtime.event(), list[bool]()
+    runtime.spawn("waiter", lambda: told.append(event.wait(5.0)))
+    world.settle()
+    event.set()
+    event.clear()
+    world.settle()
+    assert told == [True]
+
+
 def test_run_until_stops_at_the_first_step_where_the_claim_holds_and_fails_when_it_never_does(
     world: VirtualWorld,
 ) -> None:
@@ -203,6 +214,27 @@ def test_a_thread_that_blocks_outside_its_runtime_fails_with_its_name_and_its_st
     assert ticker.ticks == []
     assert isinstance(thread, virtual_baton.VirtualTask)
     thread.thread.join(5.0)
+
+
+def test_a_thread_that_comes_back_too_late_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_baton, "GUARD_S", 0.05)
+    world = VirtualWorld()
+    runtime = world.process("node")
+    lock = threading.Lock()
+    lock.acquire()
+
+    def block_outside() -> None:
+        with lock:
+            runtime.event().wait(None)
+
+    thread = runtime.spawn("slow", block_outside)
+    with pytest.raises(AssertionError, match="blocked outside the runtime"):
+        world.advance(1.0)
+    lock.release()
+    assert isinstance(thread, virtual_baton.VirtualTask)
+    thread.thread.join(5.0)
+    assert not thread.thread.is_alive()
+    world.close()
 
 
 def test_two_threads_that_wake_each_other_for_ever_at_one_instant_fail_too(monkeypatch: pytest.MonkeyPatch) -> None:
