@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 
-@click.command(epilog="Example: eval \"$(strata-daemon completion bash)\"")
+@click.command(epilog='Example: eval "$(strata-daemon completion bash)"')
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     connect = sqlite3.connect
 
     def traced(*args: Any, **kwargs: Any) -> sqlite3.Connection:
-        connection = connect(*args, **kwargs)
+        connection: sqlite3.Connection = connect(*args, **kwargs)
         connection.set_trace_callback(told.append)
         return connection
 
@@ -180,6 +180,41 @@ def test_what_waits_goes_into_one_transaction_and_each_is_answered_with_its_own(
     assert one == [Answer(Insert("gc", "a", 1, 10), APPLIED)]
     assert two == [Answer(Insert("gc", "b", 1, 10), REFUSED, "a"), Answer(Draw("gc", "b", 2, None), APPLIED, fence=1)]
     assert statements.count("COMMIT") == 1
+
+
+def test_what_is_told_is_committed(machine: Machine) -> None:
+    store = machine.boot("one")
+    seen: list[str] = []
+
+    def look(_replies: Sequence[Reply]) -> None:
+        with closing(sqlite3.connect(machine.path)) as other:
+            seen.extend(lease for (lease,) in other.execute("SELECT lease FROM leases"))
+
+    store.submit([Insert("gc", "a", 1, 10)], look)
+    machine.world.settle()
+    assert seen == ["gc"]
+
+
+def test_a_ttl_counts_from_the_lock_and_not_from_the_wait_for_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = sqlite3.connect
+
+    def wait_for_the_lock(statement: str) -> None:
+        if statement == "BEGIN IMMEDIATE":
+            machine.world.at += 4.0
+
+    def slow(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*args, **kwargs)
+        connection.set_trace_callback(wait_for_the_lock)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", slow)
+    store = machine.boot("one")
+    assert machine.outcome(store, Insert("gc", "a", 1, 10)) is APPLIED
+    assert machine.row(store, "gc") == LeaseRow("a", 10.0)
+    assert machine.outcome(store, Renew("gc", "a", 2, 10)) is APPLIED
+    assert machine.row(store, "gc") == LeaseRow("a", 10.0)
 
 
 @pytest.mark.parametrize("request_", [Insert("gc", "a", 1, 10), Renew("gc", "a", 1, 10), Release("gc", "a", 1)])

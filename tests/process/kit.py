@@ -18,6 +18,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from strata_daemon.base.runtime.real import RealRuntime
+from strata_daemon.leader.store import Insert, Reply
+from strata_daemon.stores.sqlite.leases import SqliteLeaseStore
+
 ROOT = Path(__file__).parents[2]
 PRODUCT = (sys.executable, "-m", "strata_daemon")
 LOOK_S = 0.02
@@ -60,16 +64,18 @@ def environment(state: Path, **settings: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT)} | {f"STRATA_{name}": value for name, value in chosen.items()}
 
 
-def command(state: Path, *arguments: str, within_s: float = 30.0, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
+def command(
+    state: Path, *arguments: str, prefix: Sequence[str] = (), **settings: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; `prefix` is a program that runs it."""
     return subprocess.run(
-        [*PRODUCT, *arguments],
+        [*prefix, *PRODUCT, *arguments],
         env=environment(state, **settings),
         capture_output=True,
         text=True,
         errors="backslashreplace",
         check=False,
-        timeout=within_s,
+        timeout=30,
         stdin=subprocess.DEVNULL,
     )
 
@@ -198,6 +204,15 @@ def execute(file: Path, statement: str, values: Iterable[Sequence[object]] = (()
     """Change a database behind the product's back, in one transaction."""
     with closing(sqlite3.connect(file, timeout=10)) as connection, connection:
         connection.executemany(statement, values)
+
+
+def hold(state: Path, lease: str, ttl_s: int) -> None:
+    """A lease of somebody who is not there, for so long."""
+    state.mkdir(exist_ok=True)
+    store = SqliteLeaseStore(state / "leases.db", RealRuntime())
+    replies: list[Reply] = []
+    store.submit([Insert(lease, "somebody/1/else", 1, ttl_s)], replies.extend)
+    assert store.close(5.0) and replies
 
 
 @contextmanager

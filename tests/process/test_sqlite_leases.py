@@ -18,9 +18,9 @@ RIVAL = Path(__file__).with_name("sqlite_lease_rival.py")
 ROUNDS = 200
 
 
-def start(path: Path, name: str, rounds: int) -> subprocess.Popen[str]:
+def start(path: Path, name: str, rounds: int, what: str = "insert") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, str(RIVAL), str(path), name, str(rounds)],
+        [sys.executable, str(RIVAL), str(path), name, str(rounds), what],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -33,9 +33,9 @@ def wait_ready(rival: subprocess.Popen[str]) -> None:
     assert rival.stdout.readline() == "ready\n"
 
 
-def test_of_two_processes_that_race_for_a_lease_exactly_one_gets_it_each_time(tmp_path: Path) -> None:
-    path = tmp_path / "leases.db"
-    rivals = [start(path, name, ROUNDS) for name in ("one", "two")]  # both create the file, at once
+def race(path: Path, rounds: int, what: str) -> list[list[str]]:
+    """What each of two processes printed; both create the file, at once."""
+    rivals = [start(path, name, rounds, what) for name in ("one", "two")]
     for rival in rivals:
         wait_ready(rival)
     for rival in rivals:
@@ -44,6 +44,17 @@ def test_of_two_processes_that_race_for_a_lease_exactly_one_gets_it_each_time(tm
         rival.stdin.flush()
     told = [rival.communicate(timeout=60)[0].splitlines() for rival in rivals]
     assert [rival.returncode for rival in rivals] == [0, 0]
+    return told
+
+
+def test_two_processes_that_draw_tokens_of_one_lease_never_share_one_nor_go_back(tmp_path: Path) -> None:
+    one, two = ([int(line) for line in lines] for lines in race(tmp_path / "leases.db", 50, "draw"))
+    assert one == sorted(one) and two == sorted(two)
+    assert sorted(one + two) == list(range(1, 101))
+
+
+def test_of_two_processes_that_race_for_a_lease_exactly_one_gets_it_each_time(tmp_path: Path) -> None:
+    told = race(tmp_path / "leases.db", ROUNDS, "insert")
     winners: dict[str, list[str]] = defaultdict(list)
     losers: dict[str, list[str]] = defaultdict(list)
     for name, lines in zip(("one", "two"), told, strict=True):

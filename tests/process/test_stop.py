@@ -11,15 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from strata_daemon.base.runtime.real import RealRuntime
-from strata_daemon.leader.store import Insert, Reply
-from strata_daemon.stores.sqlite.leases import SqliteLeaseStore
 from tests.process.kit import (
     Daemons,
     Process,
     chunk_files,
     eventually,
     execute,
+    hold,
     lab,
     lease_rows,
     locked,
@@ -31,14 +29,6 @@ IN_TIME_S = 3.0  # a stop that waits for nobody; the rest is for a busy machine
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
 
 
-def hold(state: Path, ttl_s: int = 60) -> None:
-    """A row of somebody who is not there."""
-    store = SqliteLeaseStore(state / "leases.db", RealRuntime())
-    replies: list[Reply] = []
-    store.submit([Insert("gc-leader-0", "somebody/1/else", 1, ttl_s)], replies.extend)
-    assert store.close(5.0) and replies
-
-
 def idle(daemons: Daemons, state: Path) -> Process:
     daemon = daemons.leading(state)
     eventually(lambda: node_ids(state) == ["one"], 5)
@@ -47,13 +37,12 @@ def idle(daemons: Daemons, state: Path) -> Process:
 
 def just_started(daemons: Daemons, state: Path) -> Process:
     daemon = daemons.run(state)
-    eventually(lambda: (state / "strata.db").exists(), 5, every_s=0.001)
+    eventually((state / "strata.db").exists, 5, every_s=0.001)
     return daemon
 
 
 def waiting_for_a_row(daemons: Daemons, state: Path) -> Process:
-    state.mkdir()
-    hold(state)
+    hold(state, "gc-leader-0", 60)
     daemon = daemons.run(state)
     daemon.wait_said("daemon started")
     eventually(lambda: node_ids(state) == ["one"], 5)

@@ -20,6 +20,7 @@ from strata_daemon.stores.sqlite.mounts import refuse_network
 
 LOCKED_PAUSE_S = 0.05
 BUSY_S = 5.0  # another process writes: batches are bounded, so nobody holds the file this long
+NEEDED_BYTES = 64 * 1024  # of a -shm file and the first pages of a -wal
 MAGIC = b"SQLite format 3\x00"
 
 
@@ -224,8 +225,19 @@ def _sentence(path: Path, exc: sqlite3.Error) -> str:
         return (
             f"{path} cannot be written ({exc}): give this user the right, or choose another folder by STRATA_STATE_DIR."
         )
-    if code == sqlite3.SQLITE_FULL:
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path.parent)):
         return f"The disk under {path.parent} is full: make room, then start again."
+    if code == sqlite3.SQLITE_IOERR:
+        return f"{path} cannot be read or written ({exc}): look at the disk of {path.parent}, then start again."
     if _is_locked(exc):
         return f"{path} is locked by another process for longer than {BUSY_S:.0f} s: end it, then start again."
     return f"{path} is damaged ({exc}): stop every daemon that uses it, then restore it or move it away."
+
+
+def _is_full(folder: Path) -> bool:
+    """SQLite tells of a full disk as an I/O error when it is the -shm file that does not fit."""
+    try:
+        free = os.statvfs(folder)
+    except OSError:
+        return False
+    return free.f_bavail * free.f_frsize < NEEDED_BYTES

@@ -21,7 +21,8 @@ from strata_daemon.stores.writers import Writers
 NULL_VERSION = "00000000-0000-1000-8000-000000000000"  # as on disk in Strata (strata-keyspace.md 1.6)
 SHARD_COUNT = 64  # STRATA_BUCKET_SHARDS
 PAGE = 500
-ROW = "key, size, etag, content_type, storage_class, mtime, manifest"
+# A manifest that somebody stored as text is bytes all the same: the one row is judged then, not the whole listing.
+ROW = "key, size, etag, content_type, storage_class, mtime, CAST(manifest AS BLOB)"
 
 
 class SqliteObjects:

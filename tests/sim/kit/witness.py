@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from strata_daemon.base.runtime import Runtime
 from strata_daemon.leader.store import LeaseRow, LeaseRows, ReadLeases
-from strata_daemon.ports.chunks import ChunkName, Deletion
+from strata_daemon.ports.chunks import ChunkName, Deletion, NewChunk
 from strata_daemon.stores.memory.leases import MemoryLeases
 
 
@@ -102,6 +102,9 @@ class WitnessedChunks:
         return [self.answer or DELETED] * len(chunks)
 
     def put(self, chunk: ChunkName, body: bytes, backref: bytes) -> None:
+        raise AssertionError("nothing is put here")
+
+    def put_many(self, chunks: Sequence[NewChunk]) -> None:
         raise AssertionError("nothing is put here")
 
     def get(self, chunk: ChunkName) -> bytes:
