@@ -40,7 +40,7 @@ RELEASE_S = 1.5  # beyond the wait, for the last try of a release
 PART_STOP_S = 2.0  # for a part that only has to notice; the workers have STRATA_SHUTDOWN_WAIT
 STOPPED = 0  # what the stop thread puts where signals arrive
 ENDED = -1  # what a part puts there that wants the process to stop
-ONCE_LOOK_S = 0.1
+ONCE_LOOK_S = 0.02
 
 
 class Daemon:

@@ -166,8 +166,8 @@ class LeaseStore(Protocol):
 
     def submit(self, requests: Sequence[Request], deliver: Deliver) -> None:
         """Send all requests and return at once. `deliver` is called later, from a thread of the store's own (or at
-        once, by a store that cannot block), with one reply a request (a `Signal` has none), together or in parts, in any order. It does not block. A request
-        may stay without a reply for ever: the caller counts time itself."""
+        once, by a store that cannot block), with one reply a request (a `Signal` has none), together or in parts, in
+        any order. It does not block. A request may stay without a reply for ever: the caller counts time itself."""
         ...
 
     def close(self, timeout_s: float) -> bool:

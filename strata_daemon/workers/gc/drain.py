@@ -6,21 +6,27 @@ spins nor stops what lies behind it (defect e). Runs on the thread of the pass; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 
 from strata_daemon.base.errors import LeaseLost, StopRequested
 from strata_daemon.base.runtime import Pool
 from strata_daemon.domain.ages import ClocksDisagree, earlier
 from strata_daemon.domain.sharding import slot_shards
 from strata_daemon.leader.context import RunContext
-from strata_daemon.ports.chunks import UNAVAILABLE, ChunkName, DeleteState, Deletion
+from strata_daemon.ports.chunks import ABSENT, DELETED, UNAVAILABLE, ChunkName, DeleteState, Deletion
 from strata_daemon.ports.gc_queue import GCEntry, SetAside
 from strata_daemon.workers.contract import Dependencies
 from strata_daemon.workers.gc.set_aside import next_try
 from strata_daemon.workers.gc.settings import GCSettings
 
 WORKER = "gc"
+
+# An entry's chunk. This runs for each of some hundred thousand entries a second, hence no call by name.
+PLACE = itemgetter(*(GCEntry._fields.index(name) for name in ChunkName._fields))
+AS_CHUNK: Callable[[tuple[str, ...]], ChunkName] = partial(tuple.__new__, ChunkName)
 
 
 @dataclass(slots=True)
@@ -146,7 +152,10 @@ class _Batches:
     def run(self, entries: Sequence[GCEntry], tries: Mapping[GCEntry, int], now_ms: int) -> None:
         """Delete, then ack what is surely gone, then set aside what failed. Raises LeaseLost, StopRequested."""
         answers = self._delete_all(entries)
-        gone = [entry for entry, answer in zip(entries, answers, strict=True) if answer.state is not DeleteState.FAILED]
+        gone = entries
+        if answers.count(DELETED) < len(entries):
+            pairs = zip(entries, answers, strict=True)
+            gone = [entry for entry, answer in pairs if answer.state is not DeleteState.FAILED]
         if gone:
             self._deps.meta.gc_queue.ack(gone)
             self._count(answers, len(gone))
@@ -174,11 +183,10 @@ class _Batches:
 
     def _delete(self, entries: Sequence[GCEntry]) -> list[Deletion]:
         self._ctx.check(self._deps.data.delete_time_s)
-        chunks = [ChunkName(entry.cluster, entry.pool, entry.namespace, entry.oid) for entry in entries]
-        return self._deps.data.delete(chunks)
+        return self._deps.data.delete(list(map(AS_CHUNK, map(PLACE, entries))))
 
     def _count(self, answers: Sequence[Deletion], gone: int) -> None:
-        absent = sum(answer.state is DeleteState.ABSENT for answer in answers)
+        absent = answers.count(ABSENT)
         self._tally.deleted += gone - absent
         self._tally.absent += absent
         self._deps.metrics.gc_processed.inc(gone)
