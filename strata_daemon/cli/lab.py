@@ -131,21 +131,17 @@ def rm_command(bucket: str, key: str | None, prefix: str | None, every: bool, **
 @click.option("--count", type=click.IntRange(1, 10_000_000), required=True, help="How many chunks to queue.")
 @click.option("--files/--no-files", default=True, help="With chunk files (the default), or rows of the queue alone.")
 @click.option("--size", type=Size(), default="1KiB", show_default=True, help="Size of each file.")
-def seed_command(count: int, files: bool, size: int, **options: Any) -> None:
+@click.option("--cluster", default="default", show_default=True, help="With --no-files an unknown one too.")
+def seed_command(count: int, files: bool, size: int, cluster: str, **options: Any) -> None:
     """Fill the gc queue with chunks that no object names. A crash in the middle leaves no file untracked."""
     from strata_daemon.cli.progress import progress
     from strata_daemon.cli.seed import seed
 
     with opened(options) as (stores, settings), progress("queueing", count, stores.runtime.now) as advance:
-        seed(
-            stores.meta,
-            stores.data,
-            stores.runtime,
-            settings.region,
-            count,
-            size if files else None,
-            advance,
-        )
+        if files:
+            check_cluster(stores.data, cluster)
+        size_bytes = size if files else None
+        seed(stores.meta, stores.data, stores.runtime, settings.region, count, size_bytes, advance, cluster)
     click.echo(f"queued {count:,} chunks" + (f" with files of {size:,} bytes" if files else " without files"))
 
 
@@ -257,6 +253,13 @@ def remove_row(stores: SampleStores, row: ObjectRow) -> bool:
     from strata_daemon.workers import intents
 
     return intents.remove_row(stores.meta, stores.runtime, row)
+
+
+def check_cluster(data: ChunkStore, cluster: str) -> None:
+    """Raises WrongName for a cluster that takes no files here."""
+    if cluster not in data.clusters():
+        known = ", ".join(sorted(data.clusters()))
+        raise WrongName(f"The cluster {cluster!r} takes no files here (known: {known}); --no-files queues rows alone.")
 
 
 def _bucket(meta: Meta, name: str) -> Bucket:

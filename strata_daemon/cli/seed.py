@@ -27,15 +27,17 @@ def seed(
     count: int,
     size_bytes: int | None,
     on_done: Callable[[int], None],
+    cluster: str = CLUSTER,
 ) -> None:
-    """Queue `count` chunks of the cluster `default`, each with a file of `size_bytes` unless that is None.
+    """Queue `count` chunks of `cluster`, each with a file of `size_bytes` unless that is None.
 
-    A crash leaves no file that neither the queue nor an intent names. Raises StoreUnavailable, ChunkRefused.
+    Files need a cluster that `data` knows; rows alone may name any. A crash leaves no file that neither the queue nor
+    an intent names. Raises StoreUnavailable, ChunkRefused.
     """
-    for chunks in _batches(count):
+    for chunks in _batches(count, cluster):
         if size_bytes is None:
             at_ms = now_ms(runtime)
-            meta.gc_queue.enqueue([GCEntry(region, gc_shard(c.oid), at_ms, c.oid, CLUSTER, "", "") for c in chunks])
+            meta.gc_queue.enqueue([GCEntry(region, gc_shard(c.oid), at_ms, c.oid, cluster, "", "") for c in chunks])
         else:
             _with_files(meta, data, runtime, chunks, bytes(size_bytes))
         on_done(len(chunks))
@@ -53,9 +55,9 @@ def _with_files(meta: Meta, data: ChunkStore, runtime: Runtime, chunks: tuple[Ch
         meta.objects.settle(intent, now_ms(runtime))
 
 
-def _batches(count: int) -> Iterator[tuple[ChunkName, ...]]:
+def _batches(count: int, cluster: str) -> Iterator[tuple[ChunkName, ...]]:
     """Sorted by shard within a slab, so that a batch touches few folders."""
     for first in range(0, count, SLAB):
         oids = sorted((f"{uuid4()}.00000" for _ in range(min(SLAB, count - first))), key=gc_shard)
         for start in range(0, len(oids), BATCH):
-            yield tuple(ChunkName(CLUSTER, "", "", oid) for oid in oids[start : start + BATCH])
+            yield tuple(ChunkName(cluster, "", "", oid) for oid in oids[start : start + BATCH])

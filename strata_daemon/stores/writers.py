@@ -15,6 +15,7 @@ from uuid import uuid4
 from strata_daemon.base.errors import StoreUnavailable
 
 NEW = ".new-"
+TRIES = 10
 
 
 class Writers(Protocol):
@@ -52,16 +53,30 @@ class WriterFiles:
             return self._name
 
     def _make(self) -> tuple[str, int]:
-        """Locked under a name that nobody asks about, then renamed: a file under its own name is always locked."""
-        name = str(uuid4())
-        new = self._folder / f"{NEW}{name}"
+        """Raises StoreUnavailable."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            new.rename(self._folder / name)
+            for _ in range(TRIES):
+                made = self._try_make()
+                if made is not None:
+                    return made
         except OSError as exc:
             raise StoreUnavailable(f"{self._folder}: {exc.strerror or exc}") from exc
+        raise StoreUnavailable(f"{self._folder}: somebody else removed our file there, {TRIES} times in a row")
+
+    def _try_make(self) -> tuple[str, int] | None:
+        """Locked under a name that nobody asks about, then renamed: a file under its own name is always locked. None
+        when the sweep of another process came before our lock."""
+        name = str(uuid4())
+        new = self._folder / f"{NEW}{name}"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            new.rename(self._folder / name)
+        except (BlockingIOError, FileNotFoundError):
+            os.close(descriptor)
+            new.unlink(missing_ok=True)
+            return None
         return name, descriptor
 
     def is_alive(self, name: str) -> bool:
@@ -69,14 +84,18 @@ class WriterFiles:
         with self._lock:
             if name == self._name:
                 return True
+        return self._is_locked(name)
+
+    def _is_locked(self, name: str) -> bool:
         try:
-            descriptor = os.open(self._folder / name, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(self._folder / name, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return False
         except OSError as exc:
             raise StoreUnavailable(f"{self._folder}: {exc.strerror or exc}") from exc
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Shared, so that two who ask at once do not take each other for the writer.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         finally:
@@ -84,12 +103,13 @@ class WriterFiles:
         return False
 
     def sweep(self, keep: frozenset[str]) -> None:
-        """Remove the files of dead writers, but of those that an intent still names."""
-        if not self._folder.is_dir():
-            return
-        for path in self._folder.iterdir():
-            if not path.name.startswith(NEW) and path.name not in keep and not self.is_alive(path.name):
-                path.unlink(missing_ok=True)
+        """Remove the files of dead writers, but of those that an intent still names. Raises StoreUnavailable."""
+        try:
+            for path in self._folder.iterdir() if self._folder.is_dir() else ():
+                if path.name not in keep and not self.is_alive(path.name):
+                    path.unlink(missing_ok=True)
+        except OSError as exc:
+            raise StoreUnavailable(f"{self._folder}: {exc.strerror or exc}") from exc
 
     def close(self) -> None:
         with self._lock:

@@ -135,6 +135,32 @@ def test_setting_aside_what_is_not_queued_makes_no_entry(queue: GCQueue) -> None
     assert queue.due_set_aside(REGION, ALL, 9999, 9) == []
 
 
+@pytest.mark.parametrize("shard_count", [1, sqlite_gc_queue.FEW_SHARDS, sqlite_gc_queue.FEW_SHARDS + 1])
+def test_what_is_due_comes_soonest_first_and_of_its_shards_only(queue: GCQueue, shard_count: int) -> None:
+    """Over one shard and over many, since they are looked for by different ways."""
+    mine = [_entry(f"{i}", shard=i % shard_count) for i in range(6)]
+    others = [_entry(f"other-{i}", shard=1000) for i in range(6)] + [_entry("far", shard=0, region="other")]
+    queue.enqueue([*mine, *others])
+    queue.set_aside([_aside(entry, retry_at_ms=10 - i) for i, entry in enumerate(mine)])
+    queue.set_aside([_aside(entry, retry_at_ms=1) for entry in others])
+    due = queue.due_set_aside(REGION, range(shard_count), 9, 4)
+    assert [each.retry_at_ms for each in due] == [5, 6, 7, 8]
+    assert [each.entry for each in due] == [mine[5], mine[4], mine[3], mine[2]]
+
+
+def test_an_oid_that_is_not_utf_8_can_be_queued_again_as_it_was_read(queue: GCQueue) -> None:
+    odd = _entry("\udcff\udcfe\x00x")
+    queue.enqueue([_entry("good"), odd])
+    queue.enqueue([odd])
+    (read,) = queue.read(REGION, [odd.shard], 1000, 9)
+    assert read == odd
+    queue.set_aside([_aside(odd)])
+    queue.enqueue([odd])
+    assert (queue.depth(REGION).entries, queue.depth(REGION).set_aside) == (1, {"bad_oid": 1})
+    queue.ack([odd])
+    assert queue.depth(REGION).set_aside == {}
+
+
 def test_busy_shards_are_those_with_an_old_enough_entry(queue: GCQueue) -> None:
     queue.enqueue([_entry("a", 1000, shard=5), _entry("b", 2000, shard=7), _entry("c", 1000, shard=9)])
     assert queue.busy_shards(REGION, [5, 7, 8], 1000) == [5]
@@ -183,5 +209,46 @@ def test_any_oid_that_somebody_wrote_can_be_read_set_aside_and_acked(tmp_path: P
         assert queue.set_aside([_aside(due.entry, tries=2)]) == 1
         queue.ack([due.entry])
         assert queue.depth(REGION).set_aside == {}
+    finally:
+        stores.close()
+
+
+def test_a_blob_that_is_queued_again_stays_the_one_row_that_it_is(tmp_path: Path) -> None:
+    stores = open_sqlite(tmp_path, REGION, RealRuntime())
+    try:
+        with stores.database.write() as connection:
+            connection.execute("INSERT INTO gc_entries VALUES ('r', 3, 1000, x'6162', 'c', '', '')")
+        (blob,) = stores.meta.gc_queue.read(REGION, ALL, 2000, 9)
+        stores.meta.gc_queue.enqueue([blob])
+        assert stores.meta.gc_queue.depth(REGION).entries == 1
+    finally:
+        stores.close()
+
+
+def test_a_row_whose_instant_is_no_number_stops_no_look_at_the_others(tmp_path: Path) -> None:
+    stores = open_sqlite(tmp_path, REGION, RealRuntime())
+    queue = stores.meta.gc_queue
+    try:
+        with stores.database.write() as connection:
+            connection.execute("INSERT INTO gc_entries VALUES ('r', 3, 'noon', 'x', 'c', '', '')")
+        queue.enqueue([_entry("good", shard=4)])
+        assert queue.busy_shards(REGION, ALL, 2000) == [4]
+        assert [entry.oid for entry in queue.read(REGION, ALL, 2000, 9)] == ["good"]
+        assert (queue.depth(REGION).entries, queue.depth(REGION).oldest_ms) == (2, 1000)
+    finally:
+        stores.close()
+
+
+def test_one_odd_row_changes_nothing_for_the_reads_that_follow(tmp_path: Path) -> None:
+    """A page of plain text is decoded in another way than one with an odd row."""
+    stores = open_sqlite(tmp_path, REGION, RealRuntime())
+    queue = stores.meta.gc_queue
+    try:
+        queue.enqueue([_entry("\udcff", shard=3), _entry("good", shard=4)])
+        for _ in range(2):
+            assert [entry.oid for entry in queue.read(REGION, [4], 2000, 9)] == ["good"]
+            assert [entry.oid for entry in queue.read(REGION, ALL, 2000, 9)] == ["\udcff", "good"]
+        queue.set_aside([_aside(_entry("\udcff", shard=3))])
+        assert [each.entry.oid for each in queue.due_set_aside(REGION, ALL, 5000, 9)] == ["\udcff"]
     finally:
         stores.close()

@@ -12,6 +12,7 @@ import pytest
 from strata_daemon.ports.nodes import NodeRow, Nodes
 from strata_daemon.stores.memory import open_memory
 from strata_daemon.stores.sqlite import open_sqlite
+from strata_daemon.stores.sqlite.nodes import SqliteNodes
 from tests.unit.leader.by_hand import HandRuntime
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 123_000, tzinfo=UTC)
@@ -74,3 +75,15 @@ def test_a_removal_leaves_the_row_of_a_namesake(nodes: Nodes) -> None:
     assert len(nodes.read()) == 1
     nodes.remove("a", NOW)
     assert len(nodes.read()) == 0
+
+
+def test_a_row_of_another_boot_has_expired_whatever_its_clock_says(runtime: HandRuntime, tmp_path: Path) -> None:
+    """CLOCK_BOOTTIME begins anew with each boot: the old row's instant would lie far ahead."""
+    stores = open_sqlite(tmp_path, "r", runtime)
+    runtime.at = 1_000_000.0
+    SqliteNodes(stores.database, runtime, "the boot before").write(_row("old"), 30)
+    runtime.at = 1.0
+    assert list(stores.meta.nodes.read()) == []
+    stores.meta.nodes.write(_row("new"), 30)
+    assert [row.node_id for row in stores.meta.nodes.read()] == ["new"]
+    stores.close()

@@ -104,6 +104,7 @@ class ClusterRoot:
             if not (self.path / MARKER).exists():
                 self._refuse_foreign()
                 _write_marker(fd)
+            _sweep_markers(fd)
             os.fsync(fd)
             for folder in (self.path.parent, self.path.parent.parent):
                 _sync_folder(folder)
@@ -115,7 +116,8 @@ class ClusterRoot:
 
     def _refuse_foreign(self) -> None:
         with os.scandir(self.path / CHUNKS) as entries:
-            if next(entries, None) is not None:
+            # The marker is looked for again: another process may have made it, and put a chunk, in the meantime.
+            if next(entries, None) is not None and not (self.path / MARKER).exists():
                 raise PreflightError(
                     f"The folder {self.path / CHUNKS} holds files but {self.path} has no marker {MARKER}: it is not"
                     " this store's; choose another STRATA_STATE_DIR, or restore the marker."
@@ -147,9 +149,16 @@ def _write_marker(fd: int) -> None:
         os.fsync(file_fd)
     finally:
         os.close(file_fd)
-    with suppress(FileExistsError):  # the other process won
+    with suppress(FileExistsError, FileNotFoundError):  # the other process won, and may have swept already
         os.link(name, MARKER, src_dir_fd=fd, dst_dir_fd=fd)
-    os.unlink(name, dir_fd=fd)
+
+
+def _sweep_markers(fd: int) -> None:
+    """Once a marker stands nobody needs those under other names: ours, or that of a process that was killed."""
+    for name in os.listdir(fd):
+        if name.startswith(f"{MARKER}."):
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=fd)
 
 
 def _where_backrefs_fit(file_fd: int) -> str:

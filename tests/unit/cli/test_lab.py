@@ -15,7 +15,18 @@ from click.testing import CliRunner
 from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.runtime.virtual import VirtualRuntime, VirtualWorld
 from strata_daemon.cli import lab, progress, seed
-from strata_daemon.cli.lab import Size, Unfit, WrongName, body, files_of, listing, put_file, rows_to_remove, whole_file
+from strata_daemon.cli.lab import (
+    Size,
+    Unfit,
+    WrongName,
+    body,
+    check_cluster,
+    files_of,
+    listing,
+    put_file,
+    rows_to_remove,
+    whole_file,
+)
 from strata_daemon.domain.sharding import gc_shard
 from strata_daemon.ports.chunks import ChunkName
 from strata_daemon.ports.gc_queue import GCEntry
@@ -197,6 +208,29 @@ def test_files_that_could_not_all_be_written_are_queued_all_the_same(stores: Sto
     assert len(stores.data._chunks) == 3
     assert {entry.oid for entry in stores.queued()} >= {chunk.oid for chunk in stores.data._chunks}
     assert not stores.meta.objects.intents()
+
+
+@pytest.mark.parametrize("size_bytes", [None, 7], ids=["rows", "files"])
+def test_the_chunks_are_of_the_cluster_that_was_named(stores: Stores, size_bytes: int | None) -> None:
+    seed.seed(stores.meta, stores.data, stores.runtime, REGION, 3, size_bytes, lambda _: None, "mem")
+    assert [entry.cluster for entry in stores.queued()] == ["mem"] * 3
+    assert {chunk.cluster for chunk in stores.data._chunks} == ({"mem"} if size_bytes else set())
+
+
+def test_files_of_a_cluster_that_is_not_known_are_refused_before_anything_is_queued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seed, "seed", lambda *_: pytest.fail("it was filled"))
+    settings = ["--state-dir", str(tmp_path / "state")]
+    done = CliRunner().invoke(lab.lab, ["seed-gc", *settings, "--count", "1", "--cluster", "nowhere"])
+    assert done.exit_code == 2
+    assert "'nowhere' takes no files here (known: default); --no-files queues rows alone." in done.output
+
+
+def test_a_cluster_that_is_known_takes_files(stores: Stores) -> None:
+    check_cluster(stores.data, "mem")
+    with pytest.raises(WrongName, match="known: default, mem"):
+        check_cluster(stores.data, "nowhere")
 
 
 def test_where_there_is_no_terminal_a_line_comes_each_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:

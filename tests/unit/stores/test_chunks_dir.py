@@ -24,6 +24,7 @@ from strata_daemon.ports.chunks import (
     DeleteState,
     NewChunk,
 )
+from strata_daemon.stores.chunks import dir as chunks_dir
 from strata_daemon.stores.chunks import root
 from strata_daemon.stores.chunks.dir import DirChunkStore
 from strata_daemon.stores.chunks.names import Place, place
@@ -105,6 +106,64 @@ def test_a_put_that_fails_in_the_middle_leaves_no_file(
     with failing(monkeypatch, "write", errno.ENOSPC, when=lambda *_: True), pytest.raises(StoreUnavailable):
         store.put(A, b"body", b"")
     assert not (data / "default" / "chunks" / "12c" / "a").exists()
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Name and size of what was synced, in order, each as it was just then."""
+    seen: list[tuple[str, int]] = []
+    real = os.fsync
+
+    def spy(fd: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        seen.append((path.name, 0 if path.is_dir() else path.stat().st_size))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    return seen
+
+
+def test_a_put_syncs_the_new_folder_then_the_whole_file_then_its_name(
+    store: DirChunkStore, synced: list[tuple[str, int]]
+) -> None:
+    synced.clear()
+    store.put(A, b"body", b"ref")
+    assert synced == [("chunks", 0), ("a", 4), ("12c", 0)]
+
+
+def test_many_chunks_are_synced_once_and_all_of_them_by_then(
+    store: DirChunkStore, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[list[int]] = []
+    real = chunks_dir.sync_all
+
+    def spy(fd: int) -> None:
+        sizes.append([path.stat().st_size for path in (data / "default" / "chunks").rglob("oid-*")])
+        real(fd)
+
+    monkeypatch.setattr(chunks_dir, "sync_all", spy)
+    store.put_many([NewChunk(A._replace(oid=f"oid-{i}"), b"body", b"") for i in range(20)])
+    assert sizes == [[4] * 20]
+
+
+@pytest.mark.parametrize("nth", range(3), ids=["new folder", "file", "its name"])
+def test_a_put_that_was_not_synced_has_failed(store: DirChunkStore, monkeypatch: pytest.MonkeyPatch, nth: int) -> None:
+    calls = iter(range(100))
+    with (
+        failing(monkeypatch, "fsync", errno.EIO, when=lambda _: next(calls) == nth) as failed,
+        pytest.raises(StoreUnavailable),
+    ):
+        store.put(A, b"body", b"")
+    assert len(failed) == 1
+
+
+def test_many_chunks_that_were_not_synced_have_failed(store: DirChunkStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(chunks_dir, "sync_all", broken)
+    with pytest.raises(StoreUnavailable):
+        store.put_many([NewChunk(A._replace(oid=f"oid-{i}"), b"", b"") for i in range(20)])
 
 
 # Names that are not served
@@ -262,6 +321,33 @@ def test_a_read_only_folder_is_unavailable_and_loses_nothing(markers: DictMarker
 def test_a_new_folder_is_made_and_recorded(data: Path, markers: DictMarkers) -> None:
     DirChunkStore(data, markers).put(A, b"body", b"")
     assert set(markers) == {"default"}
+    assert DirChunkStore(data, markers).get(A) == b"body"
+
+
+def test_a_new_folder_is_durable_before_it_is_recorded(data: Path, synced: list[tuple[str, int]]) -> None:
+    class Noting(DictMarkers):
+        def record(self, cluster: str, marker: str) -> None:
+            before.extend(synced)
+
+    before: list[tuple[str, int]] = []
+    DirChunkStore(data, Noting())
+    (marker, size), *folders = before
+    assert marker.startswith(".strata-chunks")
+    assert size > 36
+    assert folders == [("default", 0), ("data", 0), (data.parent.name, 0)]
+
+
+def test_a_folder_that_another_process_makes_and_fills_meanwhile_is_adopted(
+    data: Path, markers: DictMarkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.scandir
+
+    def faster(path: Any) -> Any:
+        monkeypatch.setattr(os, "scandir", real)
+        DirChunkStore(data, markers).put(A, b"body", b"")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", faster)
     assert DirChunkStore(data, markers).get(A) == b"body"
 
 
