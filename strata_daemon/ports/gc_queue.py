@@ -58,7 +58,8 @@ class GCQueue(Protocol):
         ...
 
     def ack(self, entries: Sequence[GCEntry]) -> None:
-        """Remove entries whose chunks are surely gone, set aside or not; one transaction, durable on return."""
+        """Remove entries whose chunks are surely gone, set aside or not; one transaction. Need not be durable on
+        return: an ack that the machine's end takes back is found again, and its chunk absent."""
         ...
 
     def set_aside(self, entries: Sequence[SetAside]) -> int:

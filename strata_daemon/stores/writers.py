@@ -102,11 +102,11 @@ class WriterFiles:
             os.close(descriptor)
         return False
 
-    def sweep(self, keep: frozenset[str]) -> None:
-        """Remove the files of dead writers, but of those that an intent still names. Raises StoreUnavailable."""
+    def sweep(self) -> None:
+        """Remove the files of dead writers. Raises StoreUnavailable."""
         try:
             for path in self._folder.iterdir() if self._folder.is_dir() else ():
-                if path.name not in keep and not self.is_alive(path.name):
+                if not self.is_alive(path.name):
                     path.unlink(missing_ok=True)
         except OSError as exc:
             raise StoreUnavailable(f"{self._folder}: {exc.strerror or exc}") from exc

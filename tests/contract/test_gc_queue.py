@@ -62,6 +62,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(queue: GCQueue) -> None:
         assert len(page) <= 7
         seen += page
         after = page[-1]
+        assert len(seen) <= 100
     assert len(seen) == 100 and set(seen) == set(entries)
 
 
@@ -209,6 +210,17 @@ def test_any_oid_that_somebody_wrote_can_be_read_set_aside_and_acked(tmp_path: P
         assert queue.set_aside([_aside(due.entry, tries=2)]) == 1
         queue.ack([due.entry])
         assert queue.depth(REGION).set_aside == {}
+    finally:
+        stores.close()
+
+
+def test_an_oid_that_is_not_utf_8_is_stored_as_the_text_that_it_is(tmp_path: Path) -> None:
+    stores = open_sqlite(tmp_path, REGION, RealRuntime())
+    try:
+        stores.meta.gc_queue.enqueue([_entry("\udcffx")])
+        with stores.database.read() as connection:
+            rows = connection.execute("SELECT typeof(oid), CAST(oid AS BLOB) FROM gc_entries").fetchall()
+        assert rows == [("text", b"\xffx")]
     finally:
         stores.close()
 

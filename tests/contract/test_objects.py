@@ -129,6 +129,29 @@ def test_a_settled_intent_queues_once(meta: Meta, bucket: Bucket) -> None:
     assert _queued(meta) == set()
 
 
+def test_an_intent_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    stores = open_sqlite(tmp_path, "r", RealRuntime())
+    intent = _intent(stores.meta, uuid4())
+    stores.meta.objects.begin(intent)
+    with stores.database.write() as connection:
+        connection.execute("INSERT INTO intents VALUES ('no uuid', 'put', 'w', 'x', 'k', 1, '[]')")
+        connection.execute("INSERT INTO intents VALUES (?, 'put', 'w', ?, 'k', 1, '{')", (str(uuid4()), str(uuid4())))
+    assert list(stores.meta.objects.intents()) == [intent]
+    stores.close()
+
+
+def test_a_listing_shows_each_key_once_and_only_what_is_a_key(tmp_path: Path) -> None:
+    stores = open_sqlite(tmp_path, "r", RealRuntime())
+    bucket = stores.meta.objects.make_bucket("b")
+    _put(stores.meta, _row(bucket))
+    copy = "INSERT INTO objects SELECT bucket_id, {}, {}, 0, 0, 0, 1, '', '', '', 1, x'' FROM objects"
+    with stores.database.write() as connection:
+        connection.execute(copy.format("key", "'another version'"))
+        connection.execute(copy.format("x'ff'", "version_id") + " LIMIT 1")
+    assert [row.key for row in stores.meta.objects.list(bucket.bucket_id)] == ["k"]
+    stores.close()
+
+
 def test_this_process_is_a_living_writer_and_a_stranger_is_not(meta: Meta) -> None:
     assert meta.objects.is_writer_alive(meta.objects.writer())
     assert not meta.objects.is_writer_alive(str(uuid4()))
@@ -149,7 +172,5 @@ def test_a_writer_lives_as_long_as_its_process(tmp_path: Path) -> None:
         process.kill()
         process.wait()
     assert not writers.is_alive(name)
-    writers.sweep(frozenset({name}))
-    assert (tmp_path / name).exists()
-    writers.sweep(frozenset())
+    writers.sweep()
     assert not (tmp_path / name).exists()

@@ -36,14 +36,19 @@ class SqliteStores:
 def open_sqlite(state_dir: Path, region: str, runtime: Runtime, *, read_only: bool = False) -> SqliteStores:
     """Open the metadata of a state folder. Raises PreflightError, one sentence; StoreUnavailable."""
     database = open_database(state_dir / METADATA_FILE, SCHEMA, runtime, read_only=read_only)
-    writers = WriterFiles(state_dir / WRITERS_FOLDER)
-    meta = Meta(
-        gc_queue=SqliteGCQueue(database),
-        objects=SqliteObjects(database, writers, region, runtime),
-        nodes=SqliteNodes(database, runtime, read_boot_id()),
-        clock=StartClock(runtime),
-    )
-    if not read_only:
-        # What killed processes left: nothing else ever removes it.
-        writers.sweep(frozenset(intent.writer for intent in meta.objects.intents()))
+    try:
+        writers = WriterFiles(state_dir / WRITERS_FOLDER)
+        meta = Meta(
+            gc_queue=SqliteGCQueue(database),
+            objects=SqliteObjects(database, writers, region, runtime),
+            nodes=SqliteNodes(database, runtime, read_boot_id()),
+            clock=StartClock(runtime),
+        )
+        if not read_only:
+            # What killed processes left: nothing else ever removes it. A writer without a file counts as dead, so the
+            # intents that name one lose nothing.
+            writers.sweep()
+    except BaseException:
+        database.close()
+        raise
     return SqliteStores(meta, SqliteClusters(database), database, writers)

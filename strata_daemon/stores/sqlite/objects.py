@@ -6,8 +6,10 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID, uuid4
 
+from strata_daemon.base import log
 from strata_daemon.base.runtime import Runtime
 from strata_daemon.domain.sharding import gc_shard, object_shard
 from strata_daemon.ports.chunks import ChunkName
@@ -69,6 +71,7 @@ class SqliteObjects:
             with self._database.read() as connection:
                 rows = connection.execute(
                     f"SELECT {ROW} FROM objects WHERE bucket_id = ? AND key {'>=' if is_first else '>'} ?"
+                    f" AND typeof(key) = 'text' AND version_id = '{NULL_VERSION}'"
                     " ORDER BY key LIMIT ?",
                     (str(bucket_id), after, PAGE),
                 ).fetchall()
@@ -142,18 +145,7 @@ class SqliteObjects:
             rows = connection.execute(
                 "SELECT id, kind, writer, bucket_id, key, mtime, chunks FROM intents ORDER BY id"
             ).fetchall()
-        return [
-            Intent(
-                intent_id=UUID(row[0]),
-                kind=row[1],
-                writer=row[2],
-                bucket_id=UUID(row[3]),
-                key=row[4],
-                mtime=from_ms(row[5]),
-                chunks=tuple(ChunkName(*each) for each in json.loads(row[6])),
-            )
-            for row in rows
-        ]
+        return [intent for row in rows if (intent := _intent(row)) is not None]
 
     def writer(self) -> str:
         return self._writers.own()
@@ -177,6 +169,23 @@ def _select_bucket(name: str) -> tuple[str, tuple[str]]:
 
 def _bucket(row: Sequence[str | int]) -> Bucket:
     return Bucket(str(row[0]), UUID(str(row[1])), from_ms(int(row[2])), int(row[3]))
+
+
+def _intent(row: Sequence[Any]) -> Intent | None:
+    """None, said in the log, for a row that somebody else's hand has spoilt: it must not hide the others."""
+    try:
+        return Intent(
+            intent_id=UUID(row[0]),
+            kind=row[1],
+            writer=row[2],
+            bucket_id=UUID(row[3]),
+            key=row[4],
+            mtime=from_ms(row[5]),
+            chunks=tuple(ChunkName(*each) for each in json.loads(row[6])),
+        )
+    except (ValueError, TypeError, AttributeError) as exc:
+        log.logger("intents").error("intent not readable", extra={"intent": str(row[0]), "error": str(exc)})
+        return None
 
 
 def _object(bucket_id: UUID, row: Sequence[object]) -> ObjectRow:
