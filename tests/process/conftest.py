@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -11,9 +13,20 @@ from tests.process.kit import Daemons
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Path:
+def fast_folder(tmp_path: Path) -> Iterator[Path]:
+    """In memory where that can be: what ends a process loses nothing that was written, synced or not, so no sync need
+    be waited for."""
+    if os.access("/dev/shm", os.W_OK):
+        with TemporaryDirectory(dir="/dev/shm", prefix="strata-test-") as folder:
+            yield Path(folder)
+    else:
+        yield tmp_path
+
+
+@pytest.fixture
+def state(fast_folder: Path) -> Path:
     """A folder that is not there yet."""
-    return tmp_path / "state"
+    return fast_folder / "state"
 
 
 @pytest.fixture

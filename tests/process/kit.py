@@ -6,6 +6,7 @@ hides nothing. Every wait is `eventually`, or the end of a process in bounded ti
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -14,13 +15,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from strata_daemon.base.runtime.real import RealRuntime
+from strata_daemon.cli import seed as fill
 from strata_daemon.leader.store import Insert, Reply
+from strata_daemon.stores.opening import Stores, open_embedded
 from strata_daemon.stores.sqlite.leases import SqliteLeaseStore
+from strata_daemon.workers import intents
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = (sys.executable, "-m", "strata_daemon")
@@ -55,6 +60,12 @@ def eventually(claim: Callable[[], T], within_s: float, *, every_s: float = LOOK
         if time.monotonic() > ends_at:
             raise AssertionError(f"not within {within_s:g} s; last seen: {seen}")
         time.sleep(every_s)
+
+
+def at_once(*calls: Callable[[], T]) -> list[T]:
+    """Make these calls side by side: most of a process's time is its start, and there is more than one core."""
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [future.result() for future in [pool.submit(call) for call in calls]]
 
 
 def environment(state: Path, **settings: str) -> dict[str, str]:
@@ -168,6 +179,7 @@ class Daemons:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._numbers = itertools.count()
         self._started: list[Process] = []
 
     def run(self, state: Path, *arguments: str, **settings: str) -> Process:
@@ -181,13 +193,33 @@ class Daemons:
         return daemon
 
     def start(self, arguments: Sequence[str], environ: dict[str, str]) -> Process:
-        process = Process(arguments, environ, self._folder / f"process-{len(self._started)}")
+        process = Process(arguments, environ, self._folder / f"process-{next(self._numbers)}")
         self._started.append(process)
         return process
 
     def kill_all(self) -> None:
         for process in self._started:
             process.kill()
+
+
+# -- the state folder: filled without a process of its own, since that costs half a second
+
+
+@contextmanager
+def opened(state: Path) -> Iterator[Stores]:
+    with open_embedded("sqlite", "dir", state, REGION, RealRuntime()) as stores:
+        yield stores
+
+
+def seed(state: Path, count: int, *, files: bool = True) -> None:
+    """Queue chunks, each with a file of one byte unless `files` says otherwise."""
+    with opened(state) as stores:
+        fill.seed(stores.meta, stores.data, stores.runtime, REGION, count, 1 if files else None, lambda _: None)
+
+
+def put(state: Path, bucket: str, key: str, body: bytes) -> None:
+    with opened(state) as stores:
+        intents.put(stores.meta, stores.data, stores.runtime, bucket, key, body)
 
 
 # -- the state folder, from outside

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.kit import Daemons, Process, chunk_files, hold, lab, lease_rows, node_ids
+from tests.process.kit import Daemons, Process, chunk_files, hold, lease_rows, node_ids, seed
 
 END_S = 10.0
 
@@ -26,7 +26,7 @@ def check_end(daemon: Process, state: Path, left: int) -> None:
 
 @pytest.mark.parametrize("shards", [1, 4])
 def test_free_leases_get_one_pass_each(shards: int, daemons: Daemons, state: Path) -> None:
-    lab(state, "seed-gc", "--count", "40", "--size", "1")
+    seed(state, 40)
     daemon = daemons.run(state, "--once", GC_SHARDS=str(shards))
     check_end(daemon, state, left=0)
     every = [f"gc-leader-{shard}" for shard in range(shards)]
@@ -43,7 +43,7 @@ def test_nothing_to_do_is_a_clean_end_too(shards: int, daemons: Daemons, state: 
 
 
 def test_held_lease_is_said_and_its_work_left(daemons: Daemons, state: Path) -> None:
-    lab(state, "seed-gc", "--count", "10", "--size", "1")
+    seed(state, 10)
     hold(state, "gc-leader-0", 60)
     daemon = daemons.run(state, "--once")
     check_end(daemon, state, left=10)
@@ -53,7 +53,7 @@ def test_held_lease_is_said_and_its_work_left(daemons: Daemons, state: Path) -> 
 
 
 def test_one_shard_of_four_that_is_held_is_said_and_the_others_are_worked_on(daemons: Daemons, state: Path) -> None:
-    lab(state, "seed-gc", "--count", "400", "--size", "1")
+    seed(state, 400)
     hold(state, "gc-leader-2", 60)
     daemon = daemons.run(state, "--once", GC_SHARDS="4")
     assert daemon.end(END_S) == 0, daemon.tail()
@@ -65,7 +65,7 @@ def test_one_shard_of_four_that_is_held_is_said_and_the_others_are_worked_on(dae
 
 @pytest.mark.parametrize("shards", [1, 4])
 def test_lease_that_becomes_free_within_the_poll_period_is_taken(shards: int, daemons: Daemons, state: Path) -> None:
-    lab(state, "seed-gc", "--count", "40", "--size", "1")
+    seed(state, 40)
     hold(state, "gc-leader-0", 2)
     daemon = daemons.run(state, "--once", GC_SHARDS=str(shards), LEASE_POLL="4s")
     check_end(daemon, state, left=0)

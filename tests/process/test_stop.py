@@ -7,6 +7,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,16 @@ import pytest
 from tests.process.kit import (
     Daemons,
     Process,
+    at_once,
     chunk_files,
     eventually,
     execute,
     hold,
-    lab,
     lease_rows,
     locked,
     node_ids,
     queued,
+    seed,
 )
 
 IN_TIME_S = 3.0  # a stop that waits for nobody; the rest is for a busy machine
@@ -60,7 +62,7 @@ def waiting_for_another_process(daemons: Daemons, state: Path) -> Process:
 
 
 def working(daemons: Daemons, state: Path) -> Process:
-    lab(state, "seed-gc", "--count", "5000", "--no-files")
+    seed(state, 5000, files=False)
     daemon = daemons.leading(state, GC_BATCH_SIZE="10")
     eventually(lambda: len(queued(state)) < 5000, 5)
     return daemon
@@ -68,7 +70,7 @@ def working(daemons: Daemons, state: Path) -> Process:
 
 def backing_off(daemons: Daemons, state: Path) -> Process:
     """No ack can be written, so each pass fails."""
-    lab(state, "seed-gc", "--count", "1")
+    seed(state, 1)
     refused = "CREATE TRIGGER refused BEFORE DELETE ON gc_entries BEGIN SELECT RAISE(ABORT, 'refused'); END"
     execute(state / "strata.db", refused)
     daemon = daemons.run(state)
@@ -79,33 +81,36 @@ def backing_off(daemons: Daemons, state: Path) -> Process:
 STATES = [just_started, idle, waiting_for_a_row, waiting_for_another_process, working, backing_off]
 
 
-@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 @pytest.mark.parametrize("begin", STATES, ids=lambda begin: begin.__name__)
 def test_one_signal_ends_it_cleanly(
-    begin: Callable[[Daemons, Path], Process], number: signal.Signals, daemons: Daemons, state: Path
+    begin: Callable[[Daemons, Path], Process], daemons: Daemons, fast_folder: Path
 ) -> None:
-    daemon = begin(daemons, state)
-    daemon.stop(number, IN_TIME_S)
-    assert "one" not in node_ids(state)
-    assert not [holder for _, holder in lease_rows(state) if holder.startswith("one/")]
-    assert daemon.lines()[-1]["msg"] == "daemon stopped"
+    def check(number: signal.Signals) -> None:
+        state = fast_folder / number.name
+        daemon = begin(daemons, state)
+        daemon.stop(number, IN_TIME_S)
+        assert "one" not in node_ids(state)
+        assert not [holder for _, holder in lease_rows(state) if holder.startswith("one/")]
+        assert daemon.lines()[-1]["msg"] == "daemon stopped"
+
+    at_once(*(partial(check, number) for number in SIGNALS))
 
 
 def test_what_was_worked_on_at_the_stop_is_whole(daemons: Daemons, state: Path) -> None:
-    lab(state, "seed-gc", "--count", "300", "--size", "1")
+    seed(state, 3000)
     daemon = daemons.leading(state, GC_BATCH_SIZE="10")
-    eventually(lambda: len(queued(state)) < 300, 5)
+    eventually(lambda: len(queued(state)) < 3000, 5)
     daemon.stop()
     left = queued(state)
-    assert 0 < len(left) < 300
+    assert 0 < len(left) < 3000
     assert {path.name for path in chunk_files(state)} == set(left)
 
 
 def test_metadata_that_somebody_else_locks_holds_the_stop_for_a_bounded_time(daemons: Daemons, state: Path) -> None:
-    """Each statement under way waits its five seconds for the lock, one after the other."""
+    """The row of the node is left to its TTL then; two tries to write it take two seconds each."""
     daemon = idle(daemons, state)
     with locked(state / "strata.db"):
-        daemon.stop(within_s=20.0)
+        daemon.stop(within_s=4.0 + IN_TIME_S)
     assert not lease_rows(state)
 
 
@@ -131,19 +136,19 @@ def test_second_signal_leaves_at_once_with_code_4(number: signal.Signals, daemon
     assert [holder[:4] for _, holder in lease_rows(state)] == ["one/"], "left to its TTL"
 
 
-def test_signal_at_any_moment_ends_it_without_a_traceback(daemons: Daemons, tmp_path: Path) -> None:
+def test_signal_at_any_moment_ends_it_without_a_traceback(daemons: Daemons, fast_folder: Path) -> None:
     seed = int(os.environ.get("STRATA_TEST_SEED") or random.randrange(2**32))
     print(f"STRATA_TEST_SEED={seed}")
     chance = random.Random(seed)
     for _ in range(13):
-        delays_s = [chance.uniform(0, 1.2) for _ in range(2)]
-        started = [daemons.run(tmp_path / name, NODE_ID=name) for name in ("one", "two")]
+        delays_s = [chance.uniform(0, 1.0) for _ in range(2)]
+        started = [daemons.run(fast_folder / name, NODE_ID=name) for name in ("one", "two")]
         for delay_s, daemon in sorted(zip(delays_s, started, strict=True), key=lambda pair: pair[0]):
             time.sleep(max(0.0, daemon.started_at + delay_s - time.monotonic()))
             daemon.send(signal.SIGTERM)
         for delay_s, daemon in zip(delays_s, started, strict=True):
             check_end(daemon, f"SIGTERM after {delay_s:.3f} s")
-    for file in tmp_path.glob("*/leases.db"):
+    for file in fast_folder.glob("*/leases.db"):
         assert not lease_rows(file.parent)
         assert not node_ids(file.parent)
 

@@ -30,7 +30,7 @@ class MemoryStores:
 
 
 def open_memory(region: str, runtime: Runtime) -> MemoryStores:
-    database = open_in_memory(SCHEMA)
+    database = open_in_memory(SCHEMA, runtime)
     meta = Meta(
         gc_queue=SqliteGCQueue(database),
         objects=SqliteObjects(database, OneWriter(), region, runtime),

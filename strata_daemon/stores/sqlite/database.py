@@ -19,6 +19,7 @@ from strata_daemon.base.runtime import Runtime
 from strata_daemon.stores.sqlite.mounts import refuse_network
 
 LOCKED_PAUSE_S = 0.05
+SLICE_S, PAUSE_S = 0.05, 0.005  # of the wait for another process: asleep in SQLite with our lock, and without it
 BUSY_S = 5.0  # another process writes: batches are bounded, so nobody holds the file this long
 NEEDED_BYTES = 64 * 1024  # of a -shm file and the first pages of a -wal
 MAGIC = b"SQLite format 3\x00"
@@ -34,19 +35,20 @@ class Schema:
 
 
 class Database:
-    """Thread-safe. `read` and `write` are the only ways in."""
+    """Thread-safe. `read` and `write` are the only ways in. `busy_s`: how long either waits while another process has
+    the file; set by its owner, before others use it."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, runtime: Runtime, busy_s: float = BUSY_S) -> None:
         self.path = path
+        self.busy_s = busy_s
         self._connection = connection
+        self._runtime = runtime
         self._lock = threading.Lock()  # guards _connection, from the first statement of a transaction to its end
-        self._is_full = True
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A read transaction. Raises StoreUnavailable."""
-        with self._lock, self._translated():
-            self._connection.execute("BEGIN")
+        with self._transaction("BEGIN", "SELECT 1 FROM sqlite_schema LIMIT 1"):  # its first look at the file
             try:
                 yield self._connection
             finally:
@@ -56,16 +58,41 @@ class Database:
     def write(self, *, is_durable: bool = True) -> Iterator[sqlite3.Connection]:
         """A write transaction; all or nothing. `is_durable`: on disk when this returns, whatever happens to the
         machine. Raises StoreUnavailable."""
-        with self._lock, self._translated():
-            if is_durable is not self._is_full:
-                self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_durable else 'NORMAL'}")
-                self._is_full = is_durable
-            self._connection.execute("BEGIN IMMEDIATE")
+        with self._transaction(f"PRAGMA synchronous = {'FULL' if is_durable else 'NORMAL'}", "BEGIN IMMEDIATE"):
             try:
                 yield self._connection
                 self._connection.execute("COMMIT")
             finally:
                 self._end("ROLLBACK")
+
+    @contextmanager
+    def _transaction(self, *statements: str) -> Iterator[None]:
+        """Holds the lock from the first of `statements`. While another process has the file it is not held: a read, or
+        the close, waits for no write that waits."""
+        give_up_at = self._runtime.now() + self.busy_s
+        with self._translated():
+            while not self._try_begin(statements, is_last=self._runtime.now() >= give_up_at):
+                self._runtime.event().wait(PAUSE_S)
+            try:
+                yield
+            finally:
+                self._lock.release()
+
+    def _try_begin(self, statements: Sequence[str], *, is_last: bool) -> bool:
+        """Whether the transaction has begun, and the lock is held."""
+        self._lock.acquire()
+        try:
+            for statement in statements:
+                self._connection.execute(statement).fetchall()
+        except BaseException as exc:
+            try:
+                self._end("ROLLBACK")
+            finally:
+                self._lock.release()
+            if is_last or not isinstance(exc, sqlite3.Error) or not _is_locked(exc):
+                raise
+            return False
+        return True
 
     def _end(self, statement: str) -> None:
         if self._connection.in_transaction:
@@ -94,7 +121,7 @@ def open_database(
     give_up_at = runtime.now() + busy_s
     while True:
         try:
-            return _open(path, schema, read_only=read_only, busy_s=busy_s)
+            return _open(path, schema, runtime, read_only=read_only, busy_s=busy_s)
         except OSError as exc:
             raise PreflightError(
                 f"The state folder {path.parent} cannot be used: {exc.strerror or exc}."
@@ -108,27 +135,28 @@ def open_database(
         runtime.event().wait(LOCKED_PAUSE_S)
 
 
-def _open(path: Path, schema: Schema, *, read_only: bool, busy_s: float) -> Database:
+def _open(path: Path, schema: Schema, runtime: Runtime, *, read_only: bool, busy_s: float) -> Database:
     connection = _connect(path, read_only=read_only, busy_s=busy_s)
     try:
         _prepare(connection, path, schema, read_only=read_only)
     except BaseException:
         connection.close()
         raise
-    return Database(path, connection)
+    connection.execute(f"PRAGMA busy_timeout = {SLICE_S * 1000:.0f}")
+    return Database(path, connection, runtime, busy_s)
 
 
 def _is_locked(exc: sqlite3.Error) -> bool:
     return getattr(exc, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def open_in_memory(schema: Schema) -> Database:
+def open_in_memory(schema: Schema, runtime: Runtime) -> Database:
     """A database that dies with the process; the same statements as one on disk."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     connection.text_factory = _decoded
     for statement in schema.statements:
         connection.execute(statement)
-    return Database(Path(":memory:"), connection)
+    return Database(Path(":memory:"), connection, runtime)
 
 
 def _connect(path: Path, *, read_only: bool, busy_s: float) -> sqlite3.Connection:

@@ -65,6 +65,7 @@ class SqliteLeaseStore:
             return
         self._database = open_leases(path, runtime)
         self._file = identity(path)
+        self._database.busy_s = 0.0  # SQLite waits: nobody else wants the connection in the meantime
         with self._database.read() as connection:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_S * 1000:.0f}")
             self._tables = LeaseTables(connection, self._boot)

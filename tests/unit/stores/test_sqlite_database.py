@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -180,6 +181,32 @@ def test_a_file_that_another_holds_is_unavailable_not_empty(tmp_path: Path) -> N
             pass
     second.close()
     first.close()
+
+
+def test_a_write_that_waits_for_another_process_keeps_neither_a_read_nor_the_close_waiting(tmp_path: Path) -> None:
+    path, runtime = tmp_path / "a.db", RealRuntime()
+    database = _open(path)
+    ended: list[Exception] = []
+
+    def write() -> None:
+        try:
+            with database.write() as connection:
+                connection.execute("INSERT INTO t VALUES ('a', NULL)")
+        except StoreUnavailable as exc:
+            ended.append(exc)
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        writer = runtime.spawn("writer", write)
+        began = runtime.now()
+        for _ in range(5):
+            with database.read() as connection:
+                assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+        database.close()
+        assert runtime.now() - began < 1.0
+        assert writer.join(2.0)
+        other.execute("ROLLBACK")
+    assert len(ended) == 1 and "closed" in str(ended[0])
 
 
 MOUNTS = """22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
