@@ -211,10 +211,14 @@ def body(meta: Meta, data: ChunkStore, bucket: str, key: str) -> Iterator[bytes]
     """The chunks of an object, each as long as its manifest says and with that checksum."""
     import google_crc32c
 
-    from strata_daemon.domain.manifest import decode
+    from strata_daemon.domain.manifest import ManifestError, decode
     from strata_daemon.ports.chunks import ChunkName
 
-    manifest = decode(_object(meta, bucket, key).manifest)
+    row = _object(meta, bucket, key)
+    try:
+        manifest = decode(row.manifest)
+    except ManifestError as exc:
+        raise Unfit(f"The object {key!r} of {bucket!r} cannot be read: {exc}") from exc
     if manifest is not None and manifest.backend_ref is not None:
         raise Unfit(f"The object {key!r} is kept whole by the backend {manifest.backend_ref.backend!r}, not in chunks.")
     for ref in manifest.chunks if manifest is not None else ():

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from strata_daemon.base.errors import LeaseLost, StopRequested
+from strata_daemon.base.errors import LeaseLost, StopRequested, StoreUnavailable
 from strata_daemon.base.metrics import Metrics
 from strata_daemon.base.runtime import Runtime, Stopping
 from strata_daemon.leader.context import LeasedContext, RunContext, UnleasedContext
@@ -92,6 +92,11 @@ class Guard:
         except LeaseLost:
             return Leg(Ending.LOST, self._ran_s(began))
         except CRASHES as exc:
+            if isinstance(exc, StoreUnavailable) and ctx.is_stopping():
+                # The work is cut short by the stop anyway: no fault of the worker's.
+                fields = {"worker": self._worker, "shard": shard, "error": str(exc)}
+                self._log.warning("worker stopped in mid-work", extra=fields)
+                return Leg(Ending.STOPPED, self._ran_s(began))
             self._metrics.worker_panics.labels(self._worker, shard).inc()
             self._log.error("worker crashed", exc_info=True, extra={"worker": self._worker, "shard": shard})
             error = f"{type(exc).__name__}: {exc}".splitlines()[0]

@@ -11,7 +11,7 @@ import logging
 from strata_daemon.base.metrics import Metrics
 from strata_daemon.leader.handle import TermHandle, TermView
 from strata_daemon.leader.store import Answer, Outcome, Try
-from strata_daemon.leader.term import OTHER_HOLDER, RELEASE_UNKNOWN, Phase, Term
+from strata_daemon.leader.term import OTHER_HOLDER, RELEASE_UNKNOWN, RELEASED, Phase, Term
 
 Logger = logging.LoggerAdapter[logging.Logger]
 
@@ -20,24 +20,30 @@ class TermJournal:
     def __init__(self, metrics: Metrics, log: Logger) -> None:
         self._metrics = metrics
         self._log = log
+        self._store_error = ""
 
-    def sent(self, request: Try, handle: TermHandle, now: float, *, is_repeat: bool) -> None:
-        """A repeat means that the try before it stayed unknown."""
-        if not is_repeat:
+    def sent(self, request: Try, handle: TermHandle, tries: int) -> None:
+        """`tries` of the cycle so far: a repeat means that the try before it stayed unknown."""
+        if tries < 2:
             return
         statement = type(request).__name__.lower()
         self._metrics.outcome_unknown.labels(statement).inc()
+        if tries > 2:
+            return  # said at the first repeat of the cycle
         phrase = f"leader {'acquire' if statement == 'insert' else statement} error"
         self._log.warning(
-            phrase, extra={**_fields(handle, request.holder, None), "error": "no answer in time, asked again"}
+            phrase,
+            extra={**_fields(handle, request.holder, handle.view().token), "error": "no answer in time, asked again"},
         )
 
-    def answered(self, answer: Answer, now: float) -> None:
-        if answer.outcome is Outcome.UNKNOWN and answer.detail:
-            self._log.warning(
-                "lease store error",
-                extra={"lease": answer.request.lease, "holder": answer.request.holder, "error": answer.detail},
-            )
+    def answered(self, answer: Answer) -> None:
+        """Why the store does not know is said once, until it knows again."""
+        if answer.outcome is not Outcome.UNKNOWN:
+            self._store_error = ""
+        elif answer.detail != self._store_error:
+            self._store_error = answer.detail
+            fields = {"lease": answer.request.lease, "holder": answer.request.holder, "error": answer.detail}
+            self._log.warning("lease store error", extra=fields)
 
     def orphan_deleted(self, lease: str, holder: str) -> None:
         """A row of a late attempt of ours stood in everybody's way (V2) and is gone."""
@@ -86,7 +92,7 @@ class TermJournal:
     def _say_end(self, new: Term, fields: dict[str, object]) -> None:
         fields["reason"] = new.reason
         if new.confirmed_at is None:
-            level = logging.DEBUG if new.reason == OTHER_HOLDER else logging.WARNING
+            level = logging.DEBUG if new.reason in (OTHER_HOLDER, RELEASED) else logging.WARNING
             self._log.log(level, "leader acquire failed", extra=fields)
         elif new.reason == RELEASE_UNKNOWN:
             self._log.warning("leader release error", extra={**fields, "error": "no answer, left to the TTL"})

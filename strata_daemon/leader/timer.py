@@ -244,7 +244,7 @@ class LeaseTimer:
         self._advance(entry, (term, requests), now)
 
     def _answered(self, answer: Answer, now: float) -> None:
-        self._journal.answered(answer, now)
+        self._journal.answered(answer)
         request = answer.request
         if isinstance(request, Draw) and answer.fence is not None:
             self._fences[request.lease] = answer.fence
@@ -284,8 +284,7 @@ class LeaseTimer:
         old, (term, requests) = entry.term, result
         entry.term = term
         for request in requests:
-            is_repeat = term.cycle is not None and len(term.cycle.tries) > 1
-            self._journal.sent(request, entry.handle, now, is_repeat=is_repeat)
+            self._journal.sent(request, entry.handle, len(term.cycle.tries) if term.cycle else 1)
             self._out.append(replace(request, drawn_at=self._runtime.wall()) if isinstance(request, Draw) else request)
         if term.phase is not old.phase or term.valid_until != old.valid_until or requests:
             entry.handle.publish(self._journal.view(entry.handle, old, term, now))

@@ -7,15 +7,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from strata_daemon.base.errors import PreflightError
 from strata_daemon.base.runtime import Runtime
 from strata_daemon.leader.store import LeaseReader, LeaseStore
 from strata_daemon.ports.chunks import ChunkStore
 from strata_daemon.ports.meta import Meta
 from strata_daemon.stores.chunks.dir import DirChunkStore, Markers
 from strata_daemon.stores.chunks.memory import MemoryChunkStore
+from strata_daemon.stores.chunks.root import MARKER
 from strata_daemon.stores.memory import open_memory
 from strata_daemon.stores.memory.leases import MemoryLeases, MemoryLeaseStore
-from strata_daemon.stores.sqlite import open_sqlite
+from strata_daemon.stores.sqlite import METADATA_FILE, open_sqlite
 from strata_daemon.stores.sqlite.leases import SqliteLeaseStore
 
 LEASES_FILE = "leases.db"
@@ -53,6 +55,7 @@ def open_embedded(
     markers: Markers
     with ExitStack() as stack:
         if meta_backend == "sqlite":
+            refuse_lost_metadata(state_dir)
             sqlite = open_sqlite(state_dir, region, runtime, read_only=read_only)
             stack.callback(sqlite.close)
             leases = SqliteLeaseStore(state_dir / LEASES_FILE, runtime, read_only=read_only)
@@ -69,3 +72,17 @@ def open_embedded(
         else:
             data = MemoryChunkStore()
         return Stores(meta, data, leases, leases, runtime, stack.pop_all().close)
+
+
+def refuse_lost_metadata(state_dir: Path) -> None:
+    """Raises PreflightError when chunks stand there whose database is gone or empty: a new one would know none of them.
+
+    The chunks are looked for first: a store's database is always made before its first chunk folder.
+    """
+    has_chunks = next(iter((state_dir / CHUNKS_FOLDER).glob(f"*/{MARKER}")), None) is not None
+    database = state_dir / METADATA_FILE
+    if has_chunks and not (database.exists() and database.stat().st_size):
+        raise PreflightError(
+            f"{database} is missing or empty, but {state_dir / CHUNKS_FOLDER} holds the chunks of a store:"
+            " restore the database, or move the chunks away."
+        )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import threading
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +16,7 @@ from uuid import uuid4
 from strata_daemon.base.errors import StoreUnavailable
 
 NEW = ".new-"
+IS_NAME = re.compile(r"(\.new-)?[0-9a-f-]{36}")
 TRIES = 10
 
 
@@ -84,7 +86,8 @@ class WriterFiles:
         with self._lock:
             if name == self._name:
                 return True
-        return self._is_locked(name)
+        # What is no name of ours may be any text in a spoilt intent, such as one with a slash.
+        return IS_NAME.fullmatch(name) is not None and self._is_locked(name)
 
     def _is_locked(self, name: str) -> bool:
         try:

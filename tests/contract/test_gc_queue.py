@@ -251,6 +251,40 @@ def test_a_row_whose_instant_is_no_number_stops_no_look_at_the_others(tmp_path: 
         stores.close()
 
 
+def test_an_instant_that_is_no_whole_number_hides_nothing_of_its_shard(tmp_path: Path) -> None:
+    stores = open_sqlite(tmp_path, REGION, RealRuntime())
+    queue = stores.meta.gc_queue
+    try:
+        with stores.database.write() as connection:
+            connection.execute("INSERT INTO gc_entries VALUES ('r', 3, 1.5, 'x', 'c', '', '')")
+        queue.enqueue([_entry("good", shard=3)])
+        assert queue.busy_shards(REGION, ALL, 2000) == [3]
+        assert queue.depth(REGION).oldest_ms == 1
+        queue.ack(queue.read(REGION, ALL, 2000, 9))
+        assert queue.depth(REGION).entries == 0
+    finally:
+        stores.close()
+
+
+@pytest.mark.parametrize("raw", [b"ab", b"\xff"], ids=["plain", "not UTF-8"])
+def test_a_blob_beside_the_text_of_the_same_bytes_is_set_aside_too(tmp_path: Path, raw: bytes) -> None:
+    stores = open_sqlite(tmp_path, REGION, RealRuntime())
+    queue = stores.meta.gc_queue
+    try:
+        with stores.database.write() as connection:
+            for place in ("?", "CAST(? AS TEXT)"):
+                connection.execute(f"INSERT INTO gc_entries VALUES ('r', 3, 1000, {place}, 'c', '', '')", (raw,))
+        page = queue.read(REGION, ALL, 2000, 9)
+        assert len(page) == 2
+        queue.set_aside([_aside(entry) for entry in page])
+        assert queue.read(REGION, ALL, 2000, 9) == []
+        assert queue.depth(REGION).set_aside == {"bad_oid": 2}
+        queue.ack(page)
+        assert queue.depth(REGION).set_aside == {}
+    finally:
+        stores.close()
+
+
 def test_one_odd_row_changes_nothing_for_the_reads_that_follow(tmp_path: Path) -> None:
     """A page of plain text is decoded in another way than one with an odd row."""
     stores = open_sqlite(tmp_path, REGION, RealRuntime())

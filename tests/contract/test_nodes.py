@@ -87,3 +87,14 @@ def test_a_row_of_another_boot_has_expired_whatever_its_clock_says(runtime: Hand
     stores.meta.nodes.write(_row("new"), 30)
     assert [row.node_id for row in stores.meta.nodes.read()] == ["new"]
     stores.close()
+
+
+@pytest.mark.parametrize("spoilt", ["workers = '{'", "started_at = 1e300", "last_heartbeat = 'noon'", "workers = '1'"])
+def test_a_row_that_cannot_be_understood_hides_no_other(runtime: HandRuntime, tmp_path: Path, spoilt: str) -> None:
+    stores = open_sqlite(tmp_path, "r", runtime)
+    stores.meta.nodes.write(_row("a"), 30)
+    with stores.database.write() as connection:
+        connection.execute(f"UPDATE nodes SET {spoilt}")
+    stores.meta.nodes.write(_row("b"), 30)
+    assert [row.node_id for row in stores.meta.nodes.read()] == ["b"]
+    stores.close()

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.runtime.real import RealRuntime
 from strata_daemon.ports.chunks import ChunkName
 from strata_daemon.ports.meta import Meta
@@ -134,6 +135,9 @@ def test_an_intent_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     intent = _intent(stores.meta, uuid4())
     stores.meta.objects.begin(intent)
     with stores.database.write() as connection:
+        connection.execute(
+            "INSERT INTO intents VALUES (?, 'put', 'w', ?, 'k', 1e300, '[]')", (str(uuid4()), str(uuid4()))
+        )
         connection.execute("INSERT INTO intents VALUES ('no uuid', 'put', 'w', 'x', 'k', 1, '[]')")
         connection.execute("INSERT INTO intents VALUES (?, 'put', 'w', ?, 'k', 1, '{')", (str(uuid4()), str(uuid4())))
     assert list(stores.meta.objects.intents()) == [intent]
@@ -149,6 +153,42 @@ def test_a_listing_shows_each_key_once_and_only_what_is_a_key(tmp_path: Path) ->
         connection.execute(copy.format("key", "'another version'"))
         connection.execute(copy.format("x'ff'", "version_id") + " LIMIT 1")
     assert [row.key for row in stores.meta.objects.list(bucket.bucket_id)] == ["k"]
+    stores.close()
+
+
+ODD_KEYS = ["\udcff", "a\x00b", "x" * 10_240, "", "schlüssel"]
+
+
+@pytest.mark.parametrize("key", ODD_KEYS, ids=["not UTF-8", "nul", "long", "empty", "umlaut"])
+def test_any_key_is_kept_listed_and_removed_as_it_is(meta: Meta, bucket: Bucket, key: str) -> None:
+    assert _put(meta, _row(bucket, key))
+    assert meta.objects.get(bucket.bucket_id, key) == _row(bucket, key)
+    assert list(meta.objects.list(bucket.bucket_id, key)) == [_row(bucket, key)]
+    intent = _intent(meta, bucket.bucket_id, "remove", key)
+    meta.objects.begin(intent)
+    assert list(meta.objects.intents()) == [intent]
+    assert meta.objects.delete_if(bucket.bucket_id, key, T1)
+    assert meta.objects.get(bucket.bucket_id, key) is None
+
+
+def test_a_listing_goes_on_behind_a_page_that_ends_with_an_odd_key(meta: Meta, bucket: Bucket) -> None:
+    keys = [f"{i:04}" for i in range(499)] + ["0499\udcff", "0500", "0501"]
+    for key in keys:
+        _put(meta, _row(bucket, key))
+    assert [row.key for row in meta.objects.list(bucket.bucket_id)] == keys
+
+
+def test_a_row_that_cannot_be_understood_is_an_unavailable_store_not_a_shorter_listing(tmp_path: Path) -> None:
+    stores = open_sqlite(tmp_path, "r", RealRuntime())
+    bucket = stores.meta.objects.make_bucket("b")
+    _put(stores.meta, _row(bucket))
+    for column, value in (("size", "big"), ("mtime", 1e300)):
+        with stores.database.write() as connection:
+            connection.execute(f"UPDATE objects SET {column} = ?", (value,))
+        with pytest.raises(StoreUnavailable, match="'k'"):
+            stores.meta.objects.get(bucket.bucket_id, "k")
+        with pytest.raises(StoreUnavailable, match="'k'"):
+            list(stores.meta.objects.list(bucket.bucket_id))
     stores.close()
 
 

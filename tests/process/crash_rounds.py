@@ -132,7 +132,7 @@ def main() -> None:
     chance = random.Random(int(sys.argv[1]))
     log_fd = os.open(Path(sys.argv[2]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     log.setup("info", "json", log_fd)
-    intents.CHUNK_BYTES = CHUNK_BYTES
+    vars(intents)["CHUNK_BYTES"] = CHUNK_BYTES
     for line in sys.stdin:
         verb, state, *rest = line.split()
         if verb == "kill":

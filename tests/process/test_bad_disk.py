@@ -97,7 +97,9 @@ def test_full_disk_refuses_a_put_and_a_start_and_loses_nothing(disk: Path, tmp_p
     assert run("lab", "put", "b", str(body)).returncode == 0
     other = tmp_path / "other"
     other.write_bytes(bytes(600_000))
-    for full in (run("lab", "put", "b", str(other)), (fill(disk), run("run"))[1], run("status")):
+    no_room = run("lab", "put", "b", str(other))
+    fill(disk)
+    for full in (no_room, run("run"), run("status")):
         assert full.returncode == 3, full
         assert full.stdout == "" and full.stderr.count("\n") == 1, full
         assert "full" in full.stderr or "No space left" in full.stderr, full

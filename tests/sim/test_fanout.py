@@ -19,6 +19,7 @@ def _spread(made: Fleet) -> list[int]:
 
 
 def test_three_nodes_come_to_22_21_21_and_after_a_kill_to_32_32(seed: int) -> None:
+    """faults.md 64, defect i."""
     with fleet(seed, slots=64) as made:
         for name in "abc":
             made.start(name)

@@ -23,10 +23,12 @@ FEW_SHARDS = 64  # up to here, walking the shards' rows beats walking all that i
 COLUMNS = "region, shard_id, enqueued_at, oid, cluster, pool, namespace"
 OF_SHARD = f"SELECT {COLUMNS} FROM gc_entries WHERE region = ?1 AND shard_id = ?2 AND enqueued_at <= ?3"
 ORDER = "ORDER BY enqueued_at, oid LIMIT ?4"
-FIRST_OF_NEXT = """SELECT shard_id, enqueued_at FROM gc_entries WHERE region = ? AND shard_id > ?
-    ORDER BY shard_id, enqueued_at LIMIT 1"""
+# SQLite keeps anything in any column. Numbers sort before all else, so an instant of None has no number behind it.
+FIRST_OF_NEXT = """SELECT shard_id, CASE WHEN typeof(enqueued_at) IN ('integer', 'real')
+        THEN CAST(enqueued_at AS INTEGER) END
+    FROM gc_entries WHERE region = ? AND shard_id > ? ORDER BY shard_id, enqueued_at LIMIT 1"""
 KEY = "region = ?1 AND shard_id = ?2 AND enqueued_at = ?3 AND oid = ?4"
-# An oid that is no plain text is bound as bytes, and meets both the text and the blob of these bytes.
+# Text that is not UTF-8 is bound as bytes, and meets both the text and the blob of these bytes.
 ODD_KEY = "region = ?1 AND shard_id = ?2 AND enqueued_at = ?3 AND oid IN (CAST(?4 AS TEXT), ?4)"
 OID = itemgetter(3)
 
@@ -147,7 +149,7 @@ def _firsts(connection: sqlite3.Connection, region: str) -> Iterator[tuple[int, 
     shard = -1
     while (row := connection.execute(FIRST_OF_NEXT, (region, shard)).fetchone()) is not None:
         shard = row[0]
-        if isinstance(row[1], int):  # SQLite keeps anything in any column; one such row must not end every look
+        if row[1] is not None:
             yield shard, row[1]
 
 
@@ -223,7 +225,8 @@ def _key(entry: GCEntry) -> tuple[str, tuple[str, int, int, str | bytes]]:
     """The condition that meets the entry's row, and what to bind as ?1 to ?4."""
     if _is_plain(entry.oid):
         return KEY, entry[:4]
-    return ODD_KEY, (entry.region, entry.shard, entry.enqueued_at_ms, _raw(entry.oid))
+    where = KEY if isinstance(entry.oid, BlobOid) else ODD_KEY
+    return where, (entry.region, entry.shard, entry.enqueued_at_ms, _raw(entry.oid))
 
 
 def _raw(oid: str) -> bytes:

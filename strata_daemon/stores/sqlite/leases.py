@@ -100,7 +100,9 @@ class SqliteLeaseStore:
             with reading(self._path, BUSY_S):
                 return
         except (sqlite3.Error, OSError) as exc:
-            raise PreflightError(f"{self._path} cannot be read: {exc}.") from exc
+            raise PreflightError(
+                f"{self._path} cannot be read ({exc}): stop every daemon that uses it, then restore it or move it away."
+            ) from exc
 
     # -- the thread
 

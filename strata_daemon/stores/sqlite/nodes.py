@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
+from strata_daemon.base import log
 from strata_daemon.base.runtime import Runtime
 from strata_daemon.ports.nodes import NodeRow
 from strata_daemon.stores.sqlite.database import Database
@@ -51,19 +53,25 @@ class SqliteNodes:
                 " FROM nodes WHERE boot_id = ? AND expires_at > ? ORDER BY node_id",
                 (self._boot_id, now),
             ).fetchall()
-        return [
-            NodeRow(
-                node_id=row[0],
-                address=row[1],
-                version=row[2],
-                started_at=from_ms(row[3]),
-                workers=frozenset(json.loads(row[4])),
-                leader_for=frozenset(json.loads(row[5])),
-                last_heartbeat=from_ms(row[6]),
-                remaining_s=row[7] - now,
-            )
-            for row in rows
-        ]
+        return [node for row in rows if (node := _node(row, now)) is not None]
+
+
+def _node(row: Sequence[Any], now: float) -> NodeRow | None:
+    """None, said in the log, for a row that somebody else's hand has spoilt: it must not hide the others."""
+    try:
+        return NodeRow(
+            node_id=row[0],
+            address=row[1],
+            version=row[2],
+            started_at=from_ms(row[3]),
+            workers=frozenset(json.loads(row[4])),
+            leader_for=frozenset(json.loads(row[5])),
+            last_heartbeat=from_ms(row[6]),
+            remaining_s=row[7] - now,
+        )
+    except (ValueError, TypeError, OverflowError) as exc:
+        log.logger("nodes").error("node row not readable", extra={"node": str(row[0]), "error": str(exc)})
+        return None
 
 
 def to_ms(moment: datetime) -> int:

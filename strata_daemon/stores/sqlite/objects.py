@@ -6,10 +6,12 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from operator import index
 from typing import Any
 from uuid import UUID, uuid4
 
 from strata_daemon.base import log
+from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.runtime import Runtime
 from strata_daemon.domain.sharding import gc_shard, object_shard
 from strata_daemon.ports.chunks import ChunkName
@@ -24,6 +26,8 @@ NULL_VERSION = "00000000-0000-1000-8000-000000000000"  # as on disk in Strata (s
 SHARD_COUNT = 64  # STRATA_BUCKET_SHARDS
 PAGE = 500
 # A manifest that somebody stored as text is bytes all the same: the one row is judged then, not the whole listing.
+# A key may be no UTF-8: bound as bytes, and compared as the text that it is.
+OF_KEY = "bucket_id = ? AND key = CAST(? AS TEXT) AND version_id = ?"
 ROW = "key, size, etag, content_type, storage_class, mtime, CAST(manifest AS BLOB)"
 
 
@@ -60,55 +64,53 @@ class SqliteObjects:
     def get(self, bucket_id: UUID, key: str) -> ObjectRow | None:
         with self._database.read() as connection:
             row = connection.execute(
-                f"SELECT {ROW} FROM objects WHERE bucket_id = ? AND key = ? AND version_id = ?",
-                (str(bucket_id), key, NULL_VERSION),
+                f"SELECT {ROW} FROM objects WHERE {OF_KEY}", (str(bucket_id), _raw(key), NULL_VERSION)
             ).fetchone()
         return None if row is None else _object(bucket_id, row)
 
     def list(self, bucket_id: UUID, prefix: str = "") -> Iterator[ObjectRow]:
-        after, is_first = prefix, True
+        start = after = _raw(prefix)
+        is_first = True
         while True:
             with self._database.read() as connection:
                 rows = connection.execute(
-                    f"SELECT {ROW} FROM objects WHERE bucket_id = ? AND key {'>=' if is_first else '>'} ?"
+                    f"SELECT {ROW} FROM objects WHERE bucket_id = ? AND key {'>=' if is_first else '>'} CAST(? AS TEXT)"
                     f" AND typeof(key) = 'text' AND version_id = '{NULL_VERSION}'"
                     " ORDER BY key LIMIT ?",
                     (str(bucket_id), after, PAGE),
                 ).fetchall()
             for row in rows:
-                if not row[0].startswith(prefix):
+                if not _raw(row[0]).startswith(start):
                     return
                 yield _object(bucket_id, row)
             if len(rows) < PAGE:
                 return
-            after, is_first = rows[-1][0], False
+            after, is_first = _raw(rows[-1][0]), False
 
     def begin(self, intent: Intent) -> None:
         with self._database.write() as connection:
             connection.execute(
-                "INSERT INTO intents VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO intents VALUES (?, ?, ?, ?, CAST(? AS TEXT), ?, ?)",
                 (
                     str(intent.intent_id),
                     intent.kind,
                     intent.writer,
                     str(intent.bucket_id),
-                    intent.key,
+                    _raw(intent.key),
                     to_ms(intent.mtime),
                     json.dumps(intent.chunks),
                 ),
             )
 
     def put(self, row: ObjectRow, intent: Intent, replaced: Replaced | None, queue_at_ms: int) -> bool:
-        key = (str(row.bucket_id), row.key, NULL_VERSION)
+        key = (str(row.bucket_id), _raw(row.key), NULL_VERSION)
         with self._database.write() as connection:
-            stands = connection.execute(
-                "SELECT mtime FROM objects WHERE bucket_id = ? AND key = ? AND version_id = ?", key
-            ).fetchone()
+            stands = connection.execute(f"SELECT mtime FROM objects WHERE {OF_KEY}", key).fetchone()
             if (None if stands is None else stands[0]) != (None if replaced is None else to_ms(replaced.mtime)):
                 return False
             (shard_count,) = connection.execute("SELECT shard_count FROM buckets WHERE id = ?", key[:1]).fetchone()
             connection.execute(
-                "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, 1, 0, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO objects VALUES (?, CAST(? AS TEXT), ?, ?, 1, 0, ?, ?, ?, ?, ?, ?)",
                 (
                     *key,
                     object_shard(row.key, shard_count),
@@ -128,8 +130,8 @@ class SqliteObjects:
     def delete_if(self, bucket_id: UUID, key: str, mtime: datetime) -> bool:
         with self._database.write() as connection:
             deleted = connection.execute(
-                "DELETE FROM objects WHERE bucket_id = ? AND key = ? AND version_id = ? AND mtime = ?",
-                (str(bucket_id), key, NULL_VERSION, to_ms(mtime)),
+                f"DELETE FROM objects WHERE {OF_KEY} AND mtime = ?",
+                (str(bucket_id), _raw(key), NULL_VERSION, to_ms(mtime)),
             )
             return deleted.rowcount == 1
 
@@ -167,8 +169,17 @@ def _select_bucket(name: str) -> tuple[str, tuple[str]]:
     return "SELECT name, id, created_at, shard_count FROM buckets WHERE name = ?", (name,)
 
 
-def _bucket(row: Sequence[str | int]) -> Bucket:
-    return Bucket(str(row[0]), UUID(str(row[1])), from_ms(int(row[2])), int(row[3]))
+def _raw(key: str) -> bytes:
+    """The bytes that stand in the table."""
+    return key.encode("utf-8", "surrogateescape")
+
+
+def _bucket(row: Sequence[Any]) -> Bucket:
+    """Raises StoreUnavailable for a row that cannot be understood."""
+    try:
+        return Bucket(str(row[0]), UUID(row[1]), from_ms(row[2]), index(row[3]))
+    except (ValueError, TypeError, AttributeError, OverflowError) as exc:
+        raise StoreUnavailable(f"The row of the bucket {row[0]!r} cannot be understood: {exc}") from exc
 
 
 def _intent(row: Sequence[Any]) -> Intent | None:
@@ -183,21 +194,25 @@ def _intent(row: Sequence[Any]) -> Intent | None:
             mtime=from_ms(row[5]),
             chunks=tuple(ChunkName(*each) for each in json.loads(row[6])),
         )
-    except (ValueError, TypeError, AttributeError) as exc:
+    except (ValueError, TypeError, AttributeError, OverflowError) as exc:
         log.logger("intents").error("intent not readable", extra={"intent": str(row[0]), "error": str(exc)})
         return None
 
 
-def _object(bucket_id: UUID, row: Sequence[object]) -> ObjectRow:
+def _object(bucket_id: UUID, row: Sequence[Any]) -> ObjectRow:
+    """Raises StoreUnavailable for a row that cannot be understood. Not left out, since whoever lists may be asking
+    which chunks are still named."""
     key, size, etag, content_type, storage_class, mtime, manifest = row
-    assert isinstance(size, int) and isinstance(mtime, int) and isinstance(manifest, bytes)
-    return ObjectRow(
-        bucket_id=bucket_id,
-        key=str(key),
-        size=size,
-        etag=str(etag),
-        content_type=str(content_type),
-        storage_class=str(storage_class),
-        mtime=from_ms(mtime),
-        manifest=manifest,
-    )
+    try:
+        return ObjectRow(
+            bucket_id=bucket_id,
+            key=key,
+            size=index(size),
+            etag=str(etag),
+            content_type=str(content_type),
+            storage_class=str(storage_class),
+            mtime=from_ms(mtime),
+            manifest=manifest,
+        )
+    except (ValueError, TypeError, OverflowError) as exc:
+        raise StoreUnavailable(f"The row of the object {key!r} cannot be understood: {exc}") from exc

@@ -90,7 +90,7 @@ def test_one_that_does_not_fit_even_after_a_renewal_is_refused(guarded: Guarded)
 
 
 def test_a_stuck_timer_extends_nothing(guarded: Guarded) -> None:
-    """The view still says held; the clock says otherwise (defect c)."""
+    """The view still says held; the clock says otherwise (defect c, and after a suspend: faults.md 10)."""
     guarded.world.advance(WINDOW_S)
     guarded.check(0.0)
     assert guarded.outcome == [DEADLINE]
