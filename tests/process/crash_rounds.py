@@ -1,6 +1,6 @@
 """Kills writers and collectors at random moments: `python crash_rounds.py SEED LOG`, told by lines on stdin.
 
-`kill STATE ROUNDS` does so many rounds, `replay STATE` and `drain STATE` run undisturbed; each is answered by a JSON
+`kill STATE ROUNDS` does so many rounds, `keep`, `replay` and `drain STATE` run undisturbed; each is answered by a JSON
 line. Children are forked off this process, which has everything imported and no thread: a round costs milliseconds.
 """
 
@@ -27,6 +27,7 @@ KEYS = [f"key-{number}" for number in range(6)]
 CHUNK_BYTES = 1000  # so that an object of some kilobytes has several chunks
 MOST_BYTES = 5 * CHUNK_BYTES
 MOST_CHILDREN = 3
+KEPT = 3
 Role = Callable[[Settings, random.Random], None]
 
 
@@ -80,6 +81,14 @@ def collect(settings: Settings, _: random.Random) -> None:
     app.run(settings)
 
 
+def keep(settings: Settings, chance: random.Random) -> None:
+    """Objects that nobody removes: whatever is killed beside them, they must stay whole."""
+    with app.open_stores(settings) as stores:
+        for number in range(KEPT):
+            body = chance.randbytes(chance.randrange(1, MOST_BYTES))
+            intents.put(stores.meta, stores.data, stores.runtime, BUCKET, f"kept-{number}", body)
+
+
 def replay(settings: Settings, _: random.Random) -> None:
     with app.open_stores(settings) as stores:
         intents.replay(stores.meta, stores.data, stores.runtime)
@@ -90,8 +99,10 @@ def drain(settings: Settings, _: random.Random) -> None:
         raise RuntimeError("the daemon did not end cleanly")
 
 
-# Each role with the longest time until it is killed, in seconds.
-ROLES: list[tuple[Role, float]] = [(put, 0.06), (remove, 0.06), (put_and_remove, 0.08), (fill, 0.08), (collect, 0.15)]
+# Each role with the longest time until it is killed, in seconds. More puts than removals, since one remover that lives
+# its time leaves nothing of what a dozen killed writers put.
+PUT: tuple[Role, float] = (put, 0.06)
+ROLES: list[tuple[Role, float]] = [PUT, PUT, PUT, (remove, 0.06), (put_and_remove, 0.08), (fill, 0.08), (collect, 0.15)]
 
 
 def fork(role: Role, state: str, number: int) -> int:
@@ -139,7 +150,7 @@ def main() -> None:
             for _ in range(int(rest[0])):
                 kill_round(state, chance)
         else:
-            undisturbed({"replay": replay, "drain": drain}[verb], state)
+            undisturbed({"keep": keep, "replay": replay, "drain": drain}[verb], state)
         print(json.dumps({"done": verb}), flush=True)
 
 
