@@ -250,7 +250,11 @@ def run(settings: Settings, *, once: bool = False, before_start: Callable[[Store
         codes: list[int] = []
 
         def stop() -> None:
-            codes.append(daemon.stop())
+            try:
+                codes.append(daemon.stop())
+            except BaseException as exc:  # the net at the top of this thread: the main thread waits for its answer
+                daemon.crashed("stop", exc)
+                codes.append(BUG)
             runtime.put_signal(STOPPED)
 
         runtime.spawn("stop", stop)

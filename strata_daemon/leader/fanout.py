@@ -110,6 +110,8 @@ class Fanout:
             self._leave(slot)
         elif slot.stage is Stage.LEAVING:
             self._release(slot)
+        elif leg.ending is Ending.LOST:
+            self._lost(slot, now)  # by the pass's own clock, or its effect fits no validity: given back all the same
         else:
             slot.next_pass_at = now + self._work.interval_s
 

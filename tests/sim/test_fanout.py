@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from strata_daemon.domain.sharding import gc_shard
-from strata_daemon.leader.store import Insert
+from strata_daemon.leader.store import Insert, Release
 from tests.sim.kit.fleet import Fleet, fleet
 
 TTL_S = 30.0
@@ -131,3 +131,16 @@ def test_two_hundred_and_fifty_six_shards_are_all_held_within_seconds(count: int
         for number in range(count):
             made.start(f"n{number}")
         made.run_until(lambda: sum(_spread(made)) == 256, 10.0)
+
+
+def test_a_shard_whose_deletion_can_never_fit_gives_its_lease_back(seed: int) -> None:
+    """Design.md section 4: check raises, the lease is released; again and again it waits one poll in between."""
+    with fleet(seed, slots=1) as made:
+        node = made.start("a")
+        node.chunks.delete_time_s = 29.0
+        made.run(1.0)
+        made.feed(10)
+        made.run_until(lambda: bool(node.leases.executed(Release)), 10.0)
+        made.run(60.0)
+        assert made.witness.entered == []
+        assert 2 <= len(node.leases.executed(Release)) <= 40

@@ -69,7 +69,7 @@ class WitnessedChunks:
     """A chunk store whose deletions take `effect_s` of virtual time and pass the witness."""
 
     delete_batch = 50
-    delete_time_s = 0.5
+    delete_time_s: float = 0.5
 
     def __init__(self, runtime: Runtime, node: str, witness: Witness, slots: int) -> None:
         self._runtime = runtime
