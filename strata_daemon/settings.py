@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from strata_daemon.base.cassandra_settings import CassandraSettings, read_boolean
 from strata_daemon.base.errors import ConfigError
 from strata_daemon.base.knobs import (
     Choice,
@@ -57,13 +58,14 @@ class Settings(BaseModel):
     ] = ()
     meta_backend: Annotated[
         str,
-        Choice(("sqlite", "memory")),
+        Choice(("sqlite", "memory", "cassandra")),
         Setting(
             "STRATA_META_BACKEND",
             "meta_backend",
             "sqlite",
             "the metadata backend",
-            "Where metadata and leases live: sqlite (files in the state folder) or memory (gone with the process).",
+            "Where metadata and leases live: sqlite (files in the state folder), cassandra (a keyspace shared with "
+            "Strata gateways) or memory (gone with the process).",
         ),
     ] = "sqlite"
     data_backend: Annotated[
@@ -117,6 +119,18 @@ class Settings(BaseModel):
         Text(200),
         Setting("STRATA_REGION", "region", "strata-local", "the region", "Region whose gc queue is worked on."),
     ] = "strata-local"
+    gc_dual_write: Annotated[
+        bool,
+        Read(read_boolean),
+        Setting(
+            "STRATA_GC_DUAL_WRITE",
+            "workers.gc.dual_write",
+            "true",
+            "the choice to write the old gc queue too",
+            "Cassandra only: whether the gateways keep the old table gc_queue beside the new ones. Must be the same "
+            "here as there.",
+        ),
+    ] = True
     shutdown_wait_s: Annotated[
         float,
         Duration(0.1, 3600),
@@ -190,6 +204,7 @@ class Settings(BaseModel):
             "json (one object a line), text (for people), or auto: text on a terminal, else json.",
         ),
     ] = "auto"
+    cassandra: CassandraSettings = Field(default_factory=CassandraSettings, repr=False)
     by_worker: dict[str, Any] = Field(default_factory=dict, repr=False)
 
     @property
@@ -233,11 +248,14 @@ def load(
     problems = sources.problems
     models = settings_models(registry)
     settings, refused = _build(Settings, sources, _derived(env))
+    cassandra, refused_cassandra = _build(CassandraSettings, sources, {})
     by_worker, problems_by_worker = {}, []
     for name, model in models.items():
         by_worker[name], errors = _build(model, sources, {})
         problems_by_worker += list(errors.values())
-    problems += [*refused.values(), *problems_by_worker]
+    problems += [*refused.values(), *refused_cassandra.values(), *problems_by_worker]
+    if settings.meta_backend == "cassandra" and not refused_cassandra:
+        problems += cassandra.problems()
     if not refused.keys() & {"lease_ttl_s", "lease_renew_s", "lease_stop_budget_s"}:
         problems += timing_problems(settings.lease_ttl_s, settings.lease_renew_s, settings.lease_stop_budget_s)
     if needs_workers and "workers" not in refused:
@@ -245,12 +263,14 @@ def load(
     if problems:
         raise ConfigError(problems)
     known = all_settings(registry)
-    return Loaded(settings.model_copy(update={"by_worker": by_worker}), tuple(sources.warnings(known)))
+    return Loaded(
+        settings.model_copy(update={"cassandra": cassandra, "by_worker": by_worker}), tuple(sources.warnings(known))
+    )
 
 
 def all_settings(registry: Registry = BUILTIN) -> list[Setting]:
     """Every setting that has a key in the file: the daemon's, then each worker's."""
-    every: list[type[BaseModel]] = [Settings, *settings_models(registry).values()]
+    every: list[type[BaseModel]] = [Settings, CassandraSettings, *settings_models(registry).values()]
     return [setting for model in every for setting in settings_of(model).values()]
 
 

@@ -19,7 +19,7 @@ from strata_daemon.cli.options import STORE_SETTINGS, flags, setting_options
 if TYPE_CHECKING:
     from strata_daemon.cli.sample import SampleStores
     from strata_daemon.ports.chunks import ChunkStore
-    from strata_daemon.ports.meta import Meta
+    from strata_daemon.ports.meta import EmbeddedMeta
     from strata_daemon.ports.objects import Bucket, ObjectRow
     from strata_daemon.settings import Settings
 
@@ -134,14 +134,19 @@ def rm_command(bucket: str, key: str | None, prefix: str | None, every: bool, **
 @click.option("--cluster", default="default", show_default=True, help="With --no-files an unknown one too.")
 def seed_command(count: int, files: bool, size: int, cluster: str, **options: Any) -> None:
     """Fill the gc queue with chunks that no object names. A crash in the middle leaves no file untracked."""
+    from strata_daemon import settings
+    from strata_daemon.app import open_stores
     from strata_daemon.cli.progress import progress
-    from strata_daemon.cli.seed import seed
+    from strata_daemon.cli.seed import seed_rows, seed_with_files
 
-    with opened(options) as (stores, settings), progress("queueing", count, stores.runtime.now) as advance:
-        if files:
-            check_cluster(stores.data, cluster)
-        size_bytes = size if files else None
-        seed(stores.meta, stores.data, stores.runtime, settings.region, count, size_bytes, advance, cluster)
+    if files:
+        with opened(options) as (lab, chosen), progress("queueing", count, lab.runtime.now) as advance:
+            check_cluster(lab.data, cluster)
+            seed_with_files(lab.meta, lab.data, lab.runtime, count, size, advance, cluster)
+    else:
+        chosen = settings.load(flags(options)).settings
+        with open_stores(chosen) as stores, progress("queueing", count, stores.runtime.now) as advance:
+            seed_rows(stores.meta.gc_queue, stores.runtime, chosen.region, count, advance, cluster)
     click.echo(f"queued {count:,} chunks" + (f" with files of {size:,} bytes" if files else " without files"))
 
 
@@ -149,12 +154,12 @@ def seed_command(count: int, files: bool, size: int, cluster: str, **options: An
 def opened(options: dict[str, Any], *, read_only: bool = False) -> Iterator[tuple[SampleStores, Settings]]:
     """The stores that the settings name. Sentences of the layers below become the command's."""
     from strata_daemon import settings
-    from strata_daemon.app import open_stores
+    from strata_daemon.app import open_lab
     from strata_daemon.domain.manifest import ManifestError
     from strata_daemon.workers.intents import BodyChanged
 
     chosen = settings.load(flags(options)).settings
-    with open_stores(chosen, read_only=read_only) as stores:
+    with open_lab(chosen, read_only=read_only) as stores:
         try:
             yield stores, chosen
         except (ManifestError, ChunkRefused, BodyChanged) as exc:
@@ -197,7 +202,7 @@ def put_file(stores: SampleStores, bucket: str, key: str, path: Path) -> int:
     return size
 
 
-def listing(meta: Meta, bucket: str | None, prefix: str = "") -> Iterator[str]:
+def listing(meta: EmbeddedMeta, bucket: str | None, prefix: str = "") -> Iterator[str]:
     """A line a bucket, or a line an object."""
     if bucket is None:
         for each in meta.objects.buckets():
@@ -207,7 +212,7 @@ def listing(meta: Meta, bucket: str | None, prefix: str = "") -> Iterator[str]:
         yield f"{row.size:>12,}  {row.mtime:%Y-%m-%d %H:%M:%S}  {row.key}"
 
 
-def body(meta: Meta, data: ChunkStore, bucket: str, key: str) -> Iterator[bytes]:
+def body(meta: EmbeddedMeta, data: ChunkStore, bucket: str, key: str) -> Iterator[bytes]:
     """The chunks of an object, each as long as its manifest says and with that checksum."""
     import google_crc32c
 
@@ -245,7 +250,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         part.unlink(missing_ok=True)
 
 
-def rows_to_remove(meta: Meta, bucket: str, key: str | None, prefix: str) -> Iterator[ObjectRow]:
+def rows_to_remove(meta: EmbeddedMeta, bucket: str, key: str | None, prefix: str) -> Iterator[ObjectRow]:
     """One object, or all with the prefix."""
     if key is not None:
         yield _object(meta, bucket, key)
@@ -266,14 +271,14 @@ def check_cluster(data: ChunkStore, cluster: str) -> None:
         raise WrongName(f"The cluster {cluster!r} takes no files here (known: {known}); --no-files queues rows alone.")
 
 
-def _bucket(meta: Meta, name: str) -> Bucket:
+def _bucket(meta: EmbeddedMeta, name: str) -> Bucket:
     found = meta.objects.bucket(name)
     if found is None:
         raise WrongName(f"There is no bucket {name!r}; `strata-daemon lab ls` shows those that are.")
     return found
 
 
-def _object(meta: Meta, bucket: str, key: str) -> ObjectRow:
+def _object(meta: EmbeddedMeta, bucket: str, key: str) -> ObjectRow:
     row = meta.objects.get(_bucket(meta, bucket).bucket_id, key)
     if row is None:
         raise WrongName(

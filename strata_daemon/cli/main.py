@@ -17,9 +17,11 @@ from strata_daemon.cli import exits
 
 # Each command: where it lives, and its line in the help (so that help imports none of them).
 COMMANDS = {
+    "check": ("strata_daemon.cli.check:check", "Look whether a start would go well, and say what would not."),
     "completion": ("strata_daemon.cli.completion:completion", "Print a completion script for a shell."),
     "lab": ("strata_daemon.cli.lab:lab", "Put, list, get and remove objects of the embedded store."),
     "run": ("strata_daemon.cli.run:run", "Run the daemon until it is told to stop."),
+    "schema": ("strata_daemon.cli.schema:schema", "Print, make or compare the daemon's tables on Cassandra."),
     "settings": ("strata_daemon.cli.settings:settings", "Print a settings file with every default."),
     "status": ("strata_daemon.cli.status:status", "Show nodes, leases and the queue, from the store."),
     "workers": ("strata_daemon.cli.workers:workers", "List the workers that can be run."),

@@ -14,7 +14,7 @@ from strata_daemon.base import log
 from strata_daemon.base.errors import PreflightError
 from strata_daemon.base.runtime import Runtime
 from strata_daemon.ports.chunks import ChunkStore
-from strata_daemon.ports.meta import Meta
+from strata_daemon.ports.meta import EmbeddedMeta
 from strata_daemon.workers import intents
 
 BUCKET = "sample"
@@ -26,7 +26,7 @@ class SampleStores(Protocol):
     """What of the opened stores is used here."""
 
     @property
-    def meta(self) -> Meta: ...
+    def meta(self) -> EmbeddedMeta: ...
 
     @property
     def data(self) -> ChunkStore: ...

@@ -9,8 +9,8 @@ from strata_daemon.base.runtime import Runtime
 from strata_daemon.domain.backref import BackRef
 from strata_daemon.domain.sharding import gc_shard
 from strata_daemon.ports.chunks import ChunkName, ChunkStore, NewChunk
-from strata_daemon.ports.gc_queue import GCEntry
-from strata_daemon.ports.meta import Meta
+from strata_daemon.ports.gc_queue import GCEntry, GCQueue
+from strata_daemon.ports.meta import EmbeddedMeta
 from strata_daemon.ports.objects import Intent
 from strata_daemon.workers.intents import CLUSTER, PUT, now_ms
 
@@ -19,31 +19,38 @@ SLAB = 100_000  # names that are sorted by folder together
 NOBODY = UUID(int=0)  # the bucket of chunks that no object ever names
 
 
-def seed(
-    meta: Meta,
-    data: ChunkStore,
-    runtime: Runtime,
-    region: str,
-    count: int,
-    size_bytes: int | None,
-    on_done: Callable[[int], None],
-    cluster: str = CLUSTER,
+def seed_rows(
+    queue: GCQueue, runtime: Runtime, region: str, count: int, on_done: Callable[[int], None], cluster: str = CLUSTER
 ) -> None:
-    """Queue `count` chunks of `cluster`, each with a file of `size_bytes` unless that is None.
-
-    Files need a cluster that `data` knows; rows alone may name any. A crash leaves no file that neither the queue nor
-    an intent names. Raises StoreUnavailable, ChunkRefused.
-    """
+    """Queue `count` chunks of `cluster` that have no file; the cluster may be an unknown one. Raises
+    StoreUnavailable."""
     for chunks in _batches(count, cluster):
-        if size_bytes is None:
-            at_ms = now_ms(runtime)
-            meta.gc_queue.enqueue([GCEntry(region, gc_shard(c.oid), at_ms, c.oid, cluster, "", "") for c in chunks])
-        else:
-            _with_files(meta, data, runtime, chunks, bytes(size_bytes))
+        at_ms = now_ms(runtime)
+        queue.enqueue([GCEntry(region, gc_shard(each.oid), at_ms, each.oid, cluster, "", "") for each in chunks])
         on_done(len(chunks))
 
 
-def _with_files(meta: Meta, data: ChunkStore, runtime: Runtime, chunks: tuple[ChunkName, ...], body: bytes) -> None:
+def seed_with_files(
+    meta: EmbeddedMeta,
+    data: ChunkStore,
+    runtime: Runtime,
+    count: int,
+    size_bytes: int,
+    on_done: Callable[[int], None],
+    cluster: str = CLUSTER,
+) -> None:
+    """Queue `count` chunks of `cluster`, each with a file of `size_bytes`; `data` must know the cluster.
+
+    A crash leaves no file that neither the queue nor an intent names. Raises StoreUnavailable, ChunkRefused.
+    """
+    for chunks in _batches(count, cluster):
+        _with_files(meta, data, runtime, chunks, bytes(size_bytes))
+        on_done(len(chunks))
+
+
+def _with_files(
+    meta: EmbeddedMeta, data: ChunkStore, runtime: Runtime, chunks: tuple[ChunkName, ...], body: bytes
+) -> None:
     """As a put that is given up: the intent first, then the files, then the queue."""
     wall = runtime.wall()
     intent = Intent(uuid4(), PUT, meta.objects.writer(), NOBODY, "", wall, chunks)

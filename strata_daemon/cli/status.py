@@ -54,12 +54,15 @@ def collect(meta: Meta, leases: LeaseReader, region: str, now: datetime) -> dict
     """Everything that `--json` prints. Ages and remaining times in seconds. Raises StoreUnavailable."""
     depth = meta.gc_queue.depth(region)
     oldest_s = None if depth.oldest_ms is None else round(max(0.0, now.timestamp() - depth.oldest_ms / 1000), 3)
+    counted_s = None if depth.counted_ms is None else round(max(0.0, now.timestamp() - depth.counted_ms / 1000), 1)
     return {
         "nodes": [_node(row, now) for row in meta.nodes.read()],
         "leases": [_lease(each, now) for each in leases.list_leases()],
         "queue": {
             "region": region,
             "entries": depth.entries,
+            "is_at_least": depth.is_at_least,
+            "counted_age_s": counted_s,
             "oldest_age_s": oldest_s,
             "set_aside": dict(depth.set_aside),
         },
@@ -100,7 +103,9 @@ def show(report: dict[str, Any], console: Console, *, every: bool = False) -> No
     _show_leases(report["leases"], console, every=every)
     queue = report["queue"]
     oldest = "" if queue["oldest_age_s"] is None else f", the oldest {_span(queue['oldest_age_s'])} old"
-    console.print(f"[bold]Queue[/] of {queue['region']}: {queue['entries']:,} entries{oldest}")
+    least = "at least " if queue["is_at_least"] else ""
+    counted = "" if queue["counted_age_s"] is None else f" (counted {_span(queue['counted_age_s'])} ago)"
+    console.print(f"[bold]Queue[/] of {queue['region']}: {least}{queue['entries']:,} entries{oldest}{counted}")
     for reason, count in sorted(queue["set_aside"].items()):
         console.print(f"  [yellow]{count:,} set aside[/]: {reason}", highlight=False)
 

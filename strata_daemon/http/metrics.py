@@ -50,6 +50,9 @@ class StateCollector(Collector):
         age = GaugeMetricFamily(
             "strata_daemon_gc_depth_age_seconds", "How long ago the queue was measured.", labels=["region"]
         )
+        exact = GaugeMetricFamily(
+            "strata_daemon_gc_depth_is_exact", "0 where there may be more entries than were counted.", labels=["region"]
+        )
         if snapshot.depth is not None and snapshot.depth_at is not None:
             depth.add_metric([self._region], snapshot.depth.entries)
             oldest_ms = snapshot.depth.oldest_ms
@@ -57,8 +60,12 @@ class StateCollector(Collector):
             oldest.add_metric([self._region], oldest_s)
             for reason, count in snapshot.depth.set_aside.items():
                 aside.add_metric([self._region, reason], count)
-            age.add_metric([self._region], snapshot.at - snapshot.depth_at)
-        yield from (depth, oldest, aside, age)
+            read_s = snapshot.at - snapshot.depth_at
+            counted_ms = snapshot.depth.counted_ms
+            counted_s = 0.0 if counted_ms is None else max(0.0, self._wall_s() - counted_ms / 1000)
+            age.add_metric([self._region], max(read_s, counted_s))
+            exact.add_metric([self._region], 0 if snapshot.depth.is_at_least else 1)
+        yield from (depth, oldest, aside, age, exact)
 
 
 def _leases(snapshot: Snapshot) -> Iterator[Metric]:

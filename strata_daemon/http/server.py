@@ -43,7 +43,11 @@ class HttpServer:
         self.address = shown if bound is None else f"[{shown}]:{bound}" if ":" in shown else f"{shown}:{bound}"
 
     def start(self, app: falcon.App[Any, Any]) -> None:
+        """Serve `app`; when something is served already, serve it instead from the next request on."""
         if self._socket is None:
+            return
+        if self._server is not None:
+            self._server.application = app
             return
         self._server = create_server(
             app,

@@ -86,6 +86,7 @@ class Fanout:
     def _took(self, slot: Slot, now: float) -> None:
         slot.stage = Stage.HELD
         slot.next_pass_at = now
+        self._work.took(slot.index)
         slot.stop = Latch(self._runtime.event())
         if not self._leads:
             self._leads = True

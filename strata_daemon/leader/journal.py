@@ -7,11 +7,14 @@ go on working. The log shows `lease` as `name` too.
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 
 from strata_daemon.base.metrics import Metrics
 from strata_daemon.leader.handle import TermHandle, TermView
-from strata_daemon.leader.store import Answer, Outcome, Try
+from strata_daemon.leader.store import Answer, LeaseRow, Note, Outcome, Try
 from strata_daemon.leader.term import OTHER_HOLDER, RELEASE_UNKNOWN, RELEASED, Phase, Term
+
+LEFT = "left"  # the runner returned, and the lease was given back
 
 Logger = logging.LoggerAdapter[logging.Logger]
 
@@ -21,6 +24,7 @@ class TermJournal:
         self._metrics = metrics
         self._log = log
         self._store_error = ""
+        self._endless: dict[str, str] = {}
 
     def sent(self, request: Try, handle: TermHandle, tries: int) -> None:
         """`tries` of the cycle so far: a repeat means that the try before it stayed unknown."""
@@ -44,6 +48,25 @@ class TermJournal:
             self._store_error = answer.detail
             fields = {"lease": answer.request.lease, "holder": answer.request.holder, "error": answer.detail}
             self._log.warning("lease store error", extra=fields)
+
+    def seen(self, lease: str, row: LeaseRow) -> None:
+        """A lease that somebody holds without an end is waited for in vain: said once a holder."""
+        if row.holder is None or row.remaining_s is not None:
+            self._endless.pop(lease, None)
+        elif self._endless.get(lease) != row.holder:
+            self._endless[lease] = row.holder
+            fields = {"lease": lease, "holder": row.holder, "error": "its row has no TTL: only its holder can end it"}
+            self._log.error("leader lease never ends", extra=fields)
+
+    def notes(self, old: Term, new: Term, wall: datetime) -> list[Note]:
+        """What the history of terms is told of a step: that a term began, or ended and why."""
+        if new.phase is old.phase or new.token is None:
+            return []
+        if new.phase is Phase.HELD:
+            return [Note(new.lease, new.token, new.holder, began_at=wall)]
+        if old.phase is Phase.HELD:
+            return [Note(new.lease, new.token, new.holder, ended_at=wall, reason=new.reason or LEFT)]
+        return []
 
     def orphan_deleted(self, lease: str, holder: str) -> None:
         """A row of a late attempt of ours stood in everybody's way (V2) and is gone."""

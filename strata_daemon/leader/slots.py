@@ -26,6 +26,10 @@ class ShardWork(Protocol):
         """Which of these held slots have work now; one cheap read for all. May raise StoreUnavailable."""
         ...
 
+    def took(self, slot: int) -> None:
+        """The slot's lease was taken: what is remembered of its work may be out of date. Never blocks."""
+        ...
+
     def run_pass(self, ctx: RunContext, slot: int) -> None:
         """One pass over the work of a slot; returns early when `ctx` says so, at the next batch boundary."""
         ...

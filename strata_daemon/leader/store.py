@@ -81,6 +81,21 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """A line of the history of terms: its begin, or its end with the reason. For people; never decides anything.
+
+    Sent once and not repeated, without a reply; a store that keeps no history drops it.
+    """
+
+    lease: str
+    token: int
+    holder: str
+    began_at: datetime | None = None
+    ended_at: datetime | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ReadLeases:
     """Read rows by name, for a hint only. Answered by `LeaseRows`."""
 
@@ -95,7 +110,7 @@ class ReadSignals:
 
 
 Try = Insert | Renew | Release | Draw
-Request = Insert | Renew | Release | Draw | Signal | ReadLeases | ReadSignals
+Request = Insert | Renew | Release | Draw | Signal | Note | ReadLeases | ReadSignals
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +181,9 @@ class LeaseStore(Protocol):
 
     def submit(self, requests: Sequence[Request], deliver: Deliver) -> None:
         """Send all requests and return at once. `deliver` is called later, from a thread of the store's own (or at
-        once, by a store that cannot block), with one reply a request (a `Signal` has none), together or in parts, in
-        any order. It does not block. A request may stay without a reply for ever: the caller counts time itself."""
+        once, by a store that cannot block), with one reply a request (a `Signal` and a `Note` have none), together or
+        in parts, in any order. It does not block. A request may stay without a reply for ever: the caller counts time
+        itself."""
         ...
 
     def close(self, timeout_s: float) -> bool:

@@ -262,6 +262,7 @@ class LeaseTimer:
     def _rows(self, reply: LeaseRows, now: float) -> None:
         self._is_free_stale |= self._watch.on_rows(reply, now)
         for lease, row in (reply.rows or {}).items():
+            self._journal.seen(lease, row)
             self._out.extend(self._orphans.claim(lease, row.holder))
 
     def _want(self, want: Want, now: float) -> None:
@@ -286,6 +287,7 @@ class LeaseTimer:
         for request in requests:
             self._journal.sent(request, entry.handle, len(term.cycle.tries) if term.cycle else 1)
             self._out.append(replace(request, drawn_at=self._runtime.wall()) if isinstance(request, Draw) else request)
+        self._out.extend(self._journal.notes(old, term, self._runtime.wall()))
         if term.phase is not old.phase or term.valid_until != old.valid_until or requests:
             entry.handle.publish(self._journal.view(entry.handle, old, term, now))
         if term.phase is Phase.ENDED:

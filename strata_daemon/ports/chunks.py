@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from strata_daemon.base.errors import StoreUnavailable
+
 
 class ChunkName(NamedTuple):
     """A chunk's place: cluster, pool, namespace, oid (strata-keyspace.md 2.1, ChunkRef 1-4)."""
@@ -47,6 +49,7 @@ UNKNOWN_CLUSTER = "unknown_cluster"
 BAD_OID = "bad_oid"
 UNAVAILABLE = "unavailable"
 REFUSED = "refused"
+IN_USE = "in_use"
 
 
 class ChunkStore(Protocol):
@@ -88,4 +91,9 @@ class ChunkStore(Protocol):
 
     def backref(self, chunk: ChunkName) -> bytes:
         """The back-reference written with a chunk (empty: none). Raises as `get` does."""
+        ...
+
+    def backrefs(self, chunks: Sequence[ChunkName]) -> list[bytes | None | StoreUnavailable]:
+        """Those of many chunks, in order; None for one that is surely absent or of no cluster that is known, the error
+        for one that could not be looked at. A backend that keeps none answers at once."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -35,11 +35,17 @@ class SetAside(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """The whole queue of a region (defect G1), entries set aside apart and by reason."""
+    """The whole queue of a region (defect G1), entries set aside apart and by reason.
+
+    `is_at_least`: there may be more. `counted_ms`: when the oldest part of the count was made (milliseconds since
+    1970); None: just now.
+    """
 
     entries: int
     oldest_ms: int | None
     set_aside: Mapping[str, int]
+    is_at_least: bool = False
+    counted_ms: int | None = None
 
 
 class GCQueue(Protocol):
@@ -50,16 +56,41 @@ class GCQueue(Protocol):
         count. A cheap look, also over 1,024 shards and a million entries."""
         ...
 
-    def read(
-        self, region: str, shards: Sequence[int], before_ms: int, limit: int, after: GCEntry | None = None
-    ) -> list[GCEntry]:
-        """Up to `limit` entries enqueued at or before `before_ms`: shards in ascending order, within each the oldest
-        first, only those behind `after` in that order. Entries set aside are not among them."""
+    def pages(self, region: str, shards: Sequence[int], before_ms: int, limit: int) -> Iterator[Sequence[GCEntry]]:
+        """Every entry of `shards` enqueued at or before `before_ms`, once, in pages of up to `limit`; those of a shard
+        the oldest first. Entries set aside are not among them.
+
+        Whoever asks for the next page has taken care of the one before: each of its entries is acked or set aside, or
+        is to stay where it is. A store may then begin its next reads behind them.
+        """
+        ...
+
+    def due_sweep(self, region: str, shards: Sequence[int]) -> list[int]:
+        """Those of `shards` that the next `pages` should go over from their very beginning, whether they look busy or
+        not. A store whose reads always begin there has none."""
+        ...
+
+    def forget(self, region: str, shards: Sequence[int]) -> None:
+        """The lease over `shards` was taken anew: somebody else may have worked on them since. Never blocks."""
+        ...
+
+    def recount(self, region: str, shards: Sequence[int]) -> None:
+        """Bring up to date what `depth` tells of `shards`, where counting costs too much to be done for each asker."""
+        ...
+
+    def mend(self, region: str, before_ms: int) -> None:
+        """Where the queue has mirrors: find what an interrupted ack or a foreign hand left in them, up to `before_ms`.
+        Only under the lease of slot 0. May take longer than the other calls."""
         ...
 
     def ack(self, entries: Sequence[GCEntry]) -> None:
         """Remove entries whose chunks are surely gone, set aside or not; one transaction. Need not be durable on
         return: an ack that the machine's end takes back is found again, and its chunk absent."""
+        ...
+
+    def begin_ack(self, entries: Sequence[GCEntry]) -> Callable[[], None]:
+        """As `ack`, but a store may do it while the caller goes on: what is returned waits for its end, and raises
+        what `ack` would have raised. After a failure the caller must `forget` the shards."""
         ...
 
     def set_aside(self, entries: Sequence[SetAside]) -> int:

@@ -1,17 +1,20 @@
-"""Opens the stores that the settings name, embedded for now, and closes them together."""
+"""Opens the stores that the settings name, and closes them together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
+from strata_daemon.base.cassandra_settings import CassandraSettings
 from strata_daemon.base.errors import PreflightError
 from strata_daemon.base.runtime import Runtime
 from strata_daemon.leader.store import LeaseReader, LeaseStore
 from strata_daemon.ports.chunks import ChunkStore
-from strata_daemon.ports.meta import Meta
+from strata_daemon.ports.meta import EmbeddedMeta, Meta
+from strata_daemon.ports.shared_settings import SharedSettings
 from strata_daemon.stores.chunks.dir import DirChunkStore, Markers
 from strata_daemon.stores.chunks.memory import MemoryChunkStore
 from strata_daemon.stores.chunks.root import MARKER
@@ -36,17 +39,26 @@ class Stores:
     lease_reader: LeaseReader
     runtime: Runtime
     close: Callable[[], None]
+    probes: Mapping[str, Callable[[], object]]  # by name: a cheap look that raises StoreUnavailable
+    shared_settings: SharedSettings | None = None  # where nodes of several machines work on one store
 
-    def __enter__(self) -> Stores:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
+@dataclass(frozen=True, slots=True)
+class EmbeddedStores(Stores):
+    """With objects to put and remove by hand."""
+
+    meta: EmbeddedMeta
+
+
 def open_embedded(
     meta_backend: str, data_backend: str, state_dir: Path, region: str, runtime: Runtime, *, read_only: bool = False
-) -> Stores:
+) -> EmbeddedStores:
     """Open `sqlite` or `memory` metadata with `dir` or `memory` chunks.
 
     Raises PreflightError with one sentence when the state folder, a database or the chunk folder is not fit to use.
@@ -66,12 +78,48 @@ def open_embedded(
             meta, markers = memory.meta, memory.clusters
             leases = MemoryLeaseStore(MemoryLeases(runtime), runtime)
             stack.callback(leases.close, CLOSE_S)
-        data: ChunkStore
+        data = _chunks(data_backend, state_dir, markers, read_only=read_only)
+        probes = {"metadata": meta.nodes.read, "lease": leases.list_leases}
+        return EmbeddedStores(meta, data, leases, leases, runtime, stack.pop_all().close, probes)
+
+
+def open_ring(
+    settings: CassandraSettings,
+    data_backend: str,
+    state_dir: Path,
+    region: str,
+    runtime: Runtime,
+    *,
+    dual_write: bool = True,
+    read_only: bool = False,
+) -> Stores:
+    """Connect to the keyspace that the settings name, with `dir` or `memory` chunks. One try.
+
+    Raises StoreUnavailable when the ring does not answer, PreflightError when another try would end the same way.
+    """
+    # The driver costs a quarter of a second to import: only who needs it pays.
+    from strata_daemon.stores.cassandra.opening import open_cassandra
+
+    with ExitStack() as stack:
+        ring = open_cassandra(settings, region, runtime, dual_write=dual_write, read_only=read_only)
+        stack.callback(ring.close)
         if data_backend == "dir":
-            data = DirChunkStore(state_dir / CHUNKS_FOLDER, markers, read_only=read_only)
+            # The folder's own marks stay beside it: they say which folder this machine once saw, not what is in it.
+            local = open_sqlite(state_dir, region, runtime, read_only=read_only)
+            stack.callback(local.close)
+            data = _chunks(data_backend, state_dir, local.clusters, read_only=read_only)
         else:
             data = MemoryChunkStore()
-        return Stores(meta, data, leases, leases, runtime, stack.pop_all().close)
+        probes = {"Cassandra": ring.leases.probe}
+        return Stores(
+            ring.meta, data, ring.leases, ring.leases, runtime, stack.pop_all().close, probes, ring.shared_settings
+        )
+
+
+def _chunks(data_backend: str, state_dir: Path, markers: Markers, *, read_only: bool) -> ChunkStore:
+    if data_backend == "dir":
+        return DirChunkStore(state_dir / CHUNKS_FOLDER, markers, read_only=read_only)
+    return MemoryChunkStore()
 
 
 def refuse_lost_metadata(state_dir: Path) -> None:

@@ -54,7 +54,7 @@ class HeartbeatPublisher:
         self._metrics = metrics
         self._log = log.logger("heartbeat")
         started = runtime.wall()
-        self._started_at = started.replace(microsecond=started.microsecond // 1000 * 1000)
+        self.started_at = started.replace(microsecond=started.microsecond // 1000 * 1000)
         # A queue.Queue underneath, unbounded: a cycle puts at most two events, and the publisher drains all at once.
         # Bounded, it would have to block a worker or drop an event, and a dropped one leaves a wrong chip (defect d).
         self._queue: WakingQueue[LeaderEvent | _DropWorkers] = runtime.queue()
@@ -198,7 +198,7 @@ class HeartbeatPublisher:
         """
         if row is None or not self._has_written:
             return False
-        theirs, ours = (row.started_at, row.address), (self._started_at, self._address)
+        theirs, ours = (row.started_at, row.address), (self.started_at, self._address)
         if theirs == ours:
             return False
         self._metrics.node_id_clashes.inc()
@@ -223,7 +223,7 @@ class HeartbeatPublisher:
             node_id=self.node_id(),
             address=self._address,
             version=__version__,
-            started_at=self._started_at,
+            started_at=self.started_at,
             workers=self._workers,
             leader_for=frozenset(self._leads),
             last_heartbeat=wall,
@@ -256,6 +256,6 @@ class HeartbeatPublisher:
 
     def _remove(self) -> None:
         try:
-            self._nodes.remove(self.node_id(), self._started_at)
+            self._nodes.remove(self.node_id(), self.started_at)
         except StoreUnavailable as exc:
             self._log.warning("node row left to its TTL", extra={"node": self.node_id(), "error": str(exc)})

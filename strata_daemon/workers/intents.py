@@ -22,7 +22,7 @@ from strata_daemon.base.runtime import Runtime
 from strata_daemon.domain.backref import BackRef
 from strata_daemon.domain.manifest import CHUNK_BYTES, ChunkRef, Manifest, ManifestError, chunk_names, decode
 from strata_daemon.ports.chunks import ChunkName, ChunkStore
-from strata_daemon.ports.meta import Meta
+from strata_daemon.ports.meta import EmbeddedMeta
 from strata_daemon.ports.objects import Intent, ObjectRow, Replaced
 
 PUT, REMOVE = "put", "remove"
@@ -45,7 +45,7 @@ class Replayed:
 
 
 def put(
-    meta: Meta,
+    meta: EmbeddedMeta,
     data: ChunkStore,
     runtime: Runtime,
     bucket: str,
@@ -88,7 +88,7 @@ def put(
     raise StoreUnavailable(f"The object {key!r} was changed by somebody else {TRIES} times in a row; nothing was put.")
 
 
-def remove(meta: Meta, runtime: Runtime, bucket: str, key: str) -> bool:
+def remove(meta: EmbeddedMeta, runtime: Runtime, bucket: str, key: str) -> bool:
     """Remove an object and queue its chunks; False when it is not there, or was replaced while we looked.
 
     Raises StoreUnavailable, and ManifestError when its chunks cannot be told: it stays then.
@@ -98,7 +98,7 @@ def remove(meta: Meta, runtime: Runtime, bucket: str, key: str) -> bool:
     return row is not None and remove_row(meta, runtime, row)
 
 
-def remove_row(meta: Meta, runtime: Runtime, row: ObjectRow) -> bool:
+def remove_row(meta: EmbeddedMeta, runtime: Runtime, row: ObjectRow) -> bool:
     """As `remove`, for a row that was read: only that very row goes (faults.md 58)."""
     intent = Intent(uuid4(), REMOVE, meta.objects.writer(), row.bucket_id, row.key, row.mtime, _chunks(row))
     meta.objects.begin(intent)
@@ -108,7 +108,7 @@ def remove_row(meta: Meta, runtime: Runtime, row: ObjectRow) -> bool:
     return applied
 
 
-def replay(meta: Meta, data: ChunkStore, runtime: Runtime) -> Replayed:
+def replay(meta: EmbeddedMeta, data: ChunkStore, runtime: Runtime) -> Replayed:
     """End the intents of writers that died. One that cannot be judged stays for the next start, with a line in the log.
 
     Repeating any part of this changes nothing. Raises StoreUnavailable.
@@ -137,7 +137,7 @@ def now_ms(runtime: Runtime) -> int:
     return int(runtime.wall().timestamp() * 1000)
 
 
-def _unnamed(meta: Meta, intent: Intent) -> tuple[ChunkName, ...]:
+def _unnamed(meta: EmbeddedMeta, intent: Intent) -> tuple[ChunkName, ...]:
     """The chunks of an intent that no row names, for good. A removal is repeated first: a read alone would not tell
     whether the dead writer's delete is still to come."""
     row = meta.objects.get(intent.bucket_id, intent.key)
@@ -175,7 +175,7 @@ def _parts(body: BinaryIO, size: int, key: str) -> Iterator[bytes]:
         raise BodyChanged(f"What was to become {key!r} grew while it was read; nothing was put.")
 
 
-def _found(meta: Meta, bucket_id: UUID, key: str) -> Replaced | None:
+def _found(meta: EmbeddedMeta, bucket_id: UUID, key: str) -> Replaced | None:
     row = meta.objects.get(bucket_id, key)
     return None if row is None else Replaced(row.mtime, _chunks(row))
 

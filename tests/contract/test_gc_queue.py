@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,14 @@ def _entry(oid: str, at_ms: int = 1000, *, shard: int | None = None, region: str
     return GCEntry(region, gc_shard(oid) if shard is None else shard, at_ms, oid, "default", "p", "n")
 
 
+def _read(
+    queue: GCQueue, region: str, shards: Sequence[int], before_ms: int, limit: int, skipped: int = 0
+) -> list[GCEntry]:
+    """The page behind the first `skipped` ones; empty when there is none."""
+    pages = queue.pages(region, shards, before_ms, limit)
+    return list(next(islice(pages, skipped, None), []))
+
+
 def _aside(entry: GCEntry, reason: str = "bad_oid", tries: int = 1, retry_at_ms: int = 5000) -> SetAside:
     return SetAside(entry, reason, tries, retry_at_ms)
 
@@ -38,45 +47,44 @@ def _aside(entry: GCEntry, reason: str = "bad_oid", tries: int = 1, retry_at_ms:
 def test_what_was_queued_is_read_back_exactly(queue: GCQueue) -> None:
     entry = _entry("a")
     queue.enqueue([entry])
-    assert queue.read(REGION, ALL, 1000, 10) == [entry]
+    assert _read(queue, REGION, ALL, 1000, 10) == [entry]
 
 
 def test_entries_come_shard_by_shard_and_the_oldest_first_in_each(queue: GCQueue) -> None:
     entries = [_entry("z", 3, shard=1), _entry("b", 5, shard=1), _entry("a", 9, shard=0), _entry("c", 5, shard=1)]
     queue.enqueue(entries)
-    assert [entry.oid for entry in queue.read(REGION, [1, 0], 10, 10)] == ["a", "z", "b", "c"]
+    assert [entry.oid for entry in _read(queue, REGION, [1, 0], 10, 10)] == ["a", "z", "b", "c"]
 
 
 def test_younger_entries_and_other_shards_and_regions_are_not_read(queue: GCQueue) -> None:
     queue.enqueue([_entry("a", 1000), _entry("b", 1001), _entry("c", 1000, region="other")])
-    assert [entry.oid for entry in queue.read(REGION, ALL, 1000, 10)] == ["a"]
-    assert queue.read(REGION, [(gc_shard("a") + 1) % 1024], 1000, 10) == []
+    assert [entry.oid for entry in _read(queue, REGION, ALL, 1000, 10)] == ["a"]
+    assert _read(queue, REGION, [(gc_shard("a") + 1) % 1024], 1000, 10) == []
 
 
 def test_pages_follow_each_other_without_gap_or_repeat(queue: GCQueue) -> None:
     entries = [_entry(f"oid-{i}", 1000 + i % 3) for i in range(100)]
     queue.enqueue(entries)
     seen: list[GCEntry] = []
-    after = None
-    while page := queue.read(REGION, ALL, 2000, 7, after):
-        assert len(page) <= 7
+    for page in queue.pages(REGION, ALL, 2000, 7):
+        assert 1 <= len(page) <= 7
         seen += page
-        after = page[-1]
         assert len(seen) <= 100
     assert len(seen) == 100 and set(seen) == set(entries)
 
 
 def test_a_page_goes_on_behind_its_last_entry_after_it_was_acked(queue: GCQueue) -> None:
     queue.enqueue([_entry(f"{i}", shard=3) for i in range(4)])
-    page = queue.read(REGION, ALL, 2000, 2)
-    queue.ack(page)
-    assert [entry.oid for entry in queue.read(REGION, ALL, 2000, 9, page[-1])] == ["2", "3"]
+    pages = queue.pages(REGION, ALL, 2000, 2)
+    queue.ack(next(pages))
+    assert [entry.oid for entry in next(pages)] == ["2", "3"]
+    assert list(pages) == []
 
 
 def test_an_ack_removes_just_its_entries(queue: GCQueue) -> None:
     queue.enqueue([_entry("a"), _entry("b"), _entry("a", 2000)])
     queue.ack([_entry("a"), _entry("never queued")])
-    assert {(entry.oid, entry.enqueued_at_ms) for entry in queue.read(REGION, ALL, 3000, 9)} == {
+    assert {(entry.oid, entry.enqueued_at_ms) for entry in _read(queue, REGION, ALL, 3000, 9)} == {
         ("b", 1000),
         ("a", 2000),
     }
@@ -95,7 +103,7 @@ def test_what_is_set_aside_is_out_of_the_way_but_not_lost(queue: GCQueue) -> Non
     entry = _entry("a")
     queue.enqueue([entry, _entry("b")])
     assert queue.set_aside([_aside(entry)]) == 1
-    assert [each.oid for each in queue.read(REGION, ALL, 9999, 9)] == ["b"]
+    assert [each.oid for each in _read(queue, REGION, ALL, 9999, 9)] == ["b"]
     depth = queue.depth(REGION)
     assert (depth.entries, depth.set_aside) == (1, {"bad_oid": 1})
     assert queue.due_set_aside(REGION, ALL, 4999, 9) == []
@@ -128,7 +136,7 @@ def test_the_room_for_what_is_set_aside_is_bounded_and_the_rest_stays_queued(
     entries = [_entry(f"{i}") for i in range(5)]
     queue.enqueue(entries)
     assert queue.set_aside([_aside(entry) for entry in entries]) == 3
-    assert len(queue.read(REGION, ALL, 9999, 9)) == 2
+    assert len(_read(queue, REGION, ALL, 9999, 9)) == 2
 
 
 def test_setting_aside_what_is_not_queued_makes_no_entry(queue: GCQueue) -> None:
@@ -153,7 +161,7 @@ def test_an_oid_that_is_not_utf_8_can_be_queued_again_as_it_was_read(queue: GCQu
     odd = _entry("\udcff\udcfe\x00x")
     queue.enqueue([_entry("good"), odd])
     queue.enqueue([odd])
-    (read,) = queue.read(REGION, [odd.shard], 1000, 9)
+    (read,) = _read(queue, REGION, [odd.shard], 1000, 9)
     assert read == odd
     queue.set_aside([_aside(odd)])
     queue.enqueue([odd])
@@ -199,12 +207,12 @@ def test_any_oid_that_somebody_wrote_can_be_read_set_aside_and_acked(tmp_path: P
             foreign.execute(f"INSERT INTO gc_entries VALUES ('r', 3, 1000, {place}, 'c', '', '')", (raw,))
         foreign.close()
         queue.enqueue([_entry("good", shard=4), _entry("first", 1, shard=3), _entry("last", 1001, shard=3)])
-        page = queue.read(REGION, ALL, 2000, 9)
+        page = _read(queue, REGION, ALL, 2000, 9)
         assert [entry.oid.encode("utf-8", "surrogateescape") for entry in page] == [b"first", raw, b"last", b"good"]
         odd = page[1]
-        assert [entry.oid for entry in queue.read(REGION, ALL, 2000, 9, odd)] == ["last", "good"]
+        assert [entry.oid for entry in _read(queue, REGION, ALL, 2000, 2, 1)] == ["last", "good"]
         assert queue.set_aside([_aside(odd)]) == 1
-        assert [entry.oid for entry in queue.read(REGION, ALL, 2000, 9)] == ["first", "last", "good"]
+        assert [entry.oid for entry in _read(queue, REGION, ALL, 2000, 9)] == ["first", "last", "good"]
         (due,) = queue.due_set_aside(REGION, ALL, 5000, 9)
         assert due.entry == odd
         assert queue.set_aside([_aside(due.entry, tries=2)]) == 1
@@ -230,7 +238,7 @@ def test_a_blob_that_is_queued_again_stays_the_one_row_that_it_is(tmp_path: Path
     try:
         with stores.database.write() as connection:
             connection.execute("INSERT INTO gc_entries VALUES ('r', 3, 1000, x'6162', 'c', '', '')")
-        (blob,) = stores.meta.gc_queue.read(REGION, ALL, 2000, 9)
+        (blob,) = _read(stores.meta.gc_queue, REGION, ALL, 2000, 9)
         stores.meta.gc_queue.enqueue([blob])
         assert stores.meta.gc_queue.depth(REGION).entries == 1
     finally:
@@ -245,7 +253,7 @@ def test_a_row_whose_instant_is_no_number_stops_no_look_at_the_others(tmp_path: 
             connection.execute("INSERT INTO gc_entries VALUES ('r', 3, 'noon', 'x', 'c', '', '')")
         queue.enqueue([_entry("good", shard=4)])
         assert queue.busy_shards(REGION, ALL, 2000) == [4]
-        assert [entry.oid for entry in queue.read(REGION, ALL, 2000, 9)] == ["good"]
+        assert [entry.oid for entry in _read(queue, REGION, ALL, 2000, 9)] == ["good"]
         assert (queue.depth(REGION).entries, queue.depth(REGION).oldest_ms) == (2, 1000)
     finally:
         stores.close()
@@ -260,7 +268,7 @@ def test_an_instant_that_is_no_whole_number_hides_nothing_of_its_shard(tmp_path:
         queue.enqueue([_entry("good", shard=3)])
         assert queue.busy_shards(REGION, ALL, 2000) == [3]
         assert queue.depth(REGION).oldest_ms == 1
-        queue.ack(queue.read(REGION, ALL, 2000, 9))
+        queue.ack(_read(queue, REGION, ALL, 2000, 9))
         assert queue.depth(REGION).entries == 0
     finally:
         stores.close()
@@ -274,10 +282,10 @@ def test_a_blob_beside_the_text_of_the_same_bytes_is_set_aside_too(tmp_path: Pat
         with stores.database.write() as connection:
             for place in ("?", "CAST(? AS TEXT)"):
                 connection.execute(f"INSERT INTO gc_entries VALUES ('r', 3, 1000, {place}, 'c', '', '')", (raw,))
-        page = queue.read(REGION, ALL, 2000, 9)
+        page = _read(queue, REGION, ALL, 2000, 9)
         assert len(page) == 2
         queue.set_aside([_aside(entry) for entry in page])
-        assert queue.read(REGION, ALL, 2000, 9) == []
+        assert _read(queue, REGION, ALL, 2000, 9) == []
         assert queue.depth(REGION).set_aside == {"bad_oid": 2}
         queue.ack(page)
         assert queue.depth(REGION).set_aside == {}
@@ -292,8 +300,8 @@ def test_one_odd_row_changes_nothing_for_the_reads_that_follow(tmp_path: Path) -
     try:
         queue.enqueue([_entry("\udcff", shard=3), _entry("good", shard=4)])
         for _ in range(2):
-            assert [entry.oid for entry in queue.read(REGION, [4], 2000, 9)] == ["good"]
-            assert [entry.oid for entry in queue.read(REGION, ALL, 2000, 9)] == ["\udcff", "good"]
+            assert [entry.oid for entry in _read(queue, REGION, [4], 2000, 9)] == ["good"]
+            assert [entry.oid for entry in _read(queue, REGION, ALL, 2000, 9)] == ["\udcff", "good"]
         queue.set_aside([_aside(_entry("\udcff", shard=3))])
         assert [each.entry.oid for each in queue.due_set_aside(REGION, ALL, 5000, 9)] == ["\udcff"]
     finally:

@@ -97,11 +97,9 @@ class QueueMachine(RuleBasedStateMachine):
             key=_order,
         )
         seen: list[GCEntry] = []
-        after: GCEntry | None = None
-        while page := self.queue.read(REGION, shards, before_ms, limit, after):
-            assert len(page) <= limit
+        for page in self.queue.pages(REGION, shards, before_ms, limit):
+            assert 1 <= len(page) <= limit
             seen += page
-            after = page[-1]
             assert len(seen) <= len(expected)
         assert seen == expected
 

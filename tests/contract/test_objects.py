@@ -14,7 +14,7 @@ import pytest
 from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.runtime.real import RealRuntime
 from strata_daemon.ports.chunks import ChunkName
-from strata_daemon.ports.meta import Meta
+from strata_daemon.ports.meta import EmbeddedMeta
 from strata_daemon.ports.objects import Bucket, Intent, ObjectRow, Replaced
 from strata_daemon.stores.memory import open_memory
 from strata_daemon.stores.sqlite import open_sqlite
@@ -25,7 +25,7 @@ CHUNKS = (ChunkName("default", "", "", "x.00000"), ChunkName("default", "p", "n"
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def meta(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Meta]:
+def meta(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EmbeddedMeta]:
     runtime = RealRuntime()
     stores = open_memory("r", runtime) if request.param == "memory" else open_sqlite(tmp_path, "r", runtime)
     yield stores.meta
@@ -33,7 +33,7 @@ def meta(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Meta]:
 
 
 @pytest.fixture
-def bucket(meta: Meta) -> Bucket:
+def bucket(meta: EmbeddedMeta) -> Bucket:
     return meta.objects.make_bucket("b")
 
 
@@ -41,21 +41,21 @@ def _row(bucket: Bucket, key: str = "k", mtime: datetime = T1) -> ObjectRow:
     return ObjectRow(bucket.bucket_id, key, 5, "etag", "text/plain", "STANDARD", mtime, b"\x0a\x00manifest")
 
 
-def _intent(meta: Meta, bucket_id: UUID, kind: str = "put", key: str = "k", mtime: datetime = T1) -> Intent:
+def _intent(meta: EmbeddedMeta, bucket_id: UUID, kind: str = "put", key: str = "k", mtime: datetime = T1) -> Intent:
     return Intent(uuid4(), kind, meta.objects.writer(), bucket_id, key, mtime, CHUNKS)
 
 
-def _put(meta: Meta, row: ObjectRow, replaced: Replaced | None = None) -> bool:
+def _put(meta: EmbeddedMeta, row: ObjectRow, replaced: Replaced | None = None) -> bool:
     intent = _intent(meta, row.bucket_id, key=row.key)
     meta.objects.begin(intent)
     return meta.objects.put(row, intent, replaced, 7000)
 
 
-def _queued(meta: Meta) -> set[str]:
-    return {entry.oid for entry in meta.gc_queue.read("r", range(1024), 9_999, 99)}
+def _queued(meta: EmbeddedMeta) -> set[str]:
+    return {entry.oid for page in meta.gc_queue.pages("r", range(1024), 9_999, 99) for entry in page}
 
 
-def test_a_bucket_is_made_once(meta: Meta) -> None:
+def test_a_bucket_is_made_once(meta: EmbeddedMeta) -> None:
     assert meta.objects.bucket("b") is None
     made = meta.objects.make_bucket("b")
     assert meta.objects.make_bucket("b") == made
@@ -63,14 +63,14 @@ def test_a_bucket_is_made_once(meta: Meta) -> None:
     assert list(meta.objects.buckets()) == [made]
 
 
-def test_an_object_is_read_back_exactly_and_ends_its_intent(meta: Meta, bucket: Bucket) -> None:
+def test_an_object_is_read_back_exactly_and_ends_its_intent(meta: EmbeddedMeta, bucket: Bucket) -> None:
     assert _put(meta, _row(bucket))
     assert meta.objects.get(bucket.bucket_id, "k") == _row(bucket)
     assert meta.objects.get(bucket.bucket_id, "other") is None
     assert list(meta.objects.intents()) == []
 
 
-def test_an_overwrite_queues_what_it_replaced(meta: Meta, bucket: Bucket) -> None:
+def test_an_overwrite_queues_what_it_replaced(meta: EmbeddedMeta, bucket: Bucket) -> None:
     """Defect X1."""
     _put(meta, _row(bucket))
     assert _put(meta, _row(bucket, mtime=T2), Replaced(T1, CHUNKS))
@@ -78,7 +78,9 @@ def test_an_overwrite_queues_what_it_replaced(meta: Meta, bucket: Bucket) -> Non
 
 
 @pytest.mark.parametrize("seen", [None, Replaced(T2, CHUNKS)], ids=["no row", "another row"])
-def test_an_overwrite_of_what_was_not_seen_does_nothing(meta: Meta, bucket: Bucket, seen: Replaced | None) -> None:
+def test_an_overwrite_of_what_was_not_seen_does_nothing(
+    meta: EmbeddedMeta, bucket: Bucket, seen: Replaced | None
+) -> None:
     _put(meta, _row(bucket))
     assert not _put(meta, _row(bucket, mtime=T2), seen)
     assert meta.objects.get(bucket.bucket_id, "k") == _row(bucket)
@@ -86,7 +88,7 @@ def test_an_overwrite_of_what_was_not_seen_does_nothing(meta: Meta, bucket: Buck
     assert len(meta.objects.intents()) == 1
 
 
-def test_objects_are_listed_by_key_with_their_prefix(meta: Meta, bucket: Bucket) -> None:
+def test_objects_are_listed_by_key_with_their_prefix(meta: EmbeddedMeta, bucket: Bucket) -> None:
     keys = [f"a/{i:04}" for i in range(1100)] + ["a", "b", "ab", "ä"]
     for key in keys[-4:] + keys[:3] + keys[498:503] + keys[1095:1100]:
         _put(meta, _row(bucket, key))
@@ -96,13 +98,13 @@ def test_objects_are_listed_by_key_with_their_prefix(meta: Meta, bucket: Bucket)
     assert list(meta.objects.list(uuid4())) == []
 
 
-def test_a_listing_crosses_its_pages(meta: Meta, bucket: Bucket) -> None:
+def test_a_listing_crosses_its_pages(meta: EmbeddedMeta, bucket: Bucket) -> None:
     for i in range(501):
         _put(meta, _row(bucket, f"{i:04}"))
     assert len(list(meta.objects.list(bucket.bucket_id))) == 501
 
 
-def test_a_removal_needs_the_row_that_was_seen(meta: Meta, bucket: Bucket) -> None:
+def test_a_removal_needs_the_row_that_was_seen(meta: EmbeddedMeta, bucket: Bucket) -> None:
     """faults.md 58."""
     _put(meta, _row(bucket, mtime=T2))
     assert not meta.objects.delete_if(bucket.bucket_id, "k", T1)
@@ -111,7 +113,7 @@ def test_a_removal_needs_the_row_that_was_seen(meta: Meta, bucket: Bucket) -> No
     assert meta.objects.get(bucket.bucket_id, "k") is None
 
 
-def test_an_intent_is_kept_until_it_is_settled(meta: Meta, bucket: Bucket) -> None:
+def test_an_intent_is_kept_until_it_is_settled(meta: EmbeddedMeta, bucket: Bucket) -> None:
     intent = _intent(meta, bucket.bucket_id, "remove")
     meta.objects.begin(intent)
     assert list(meta.objects.intents()) == [intent]
@@ -120,12 +122,12 @@ def test_an_intent_is_kept_until_it_is_settled(meta: Meta, bucket: Bucket) -> No
     assert _queued(meta) == set()
 
 
-def test_a_settled_intent_queues_once(meta: Meta, bucket: Bucket) -> None:
+def test_a_settled_intent_queues_once(meta: EmbeddedMeta, bucket: Bucket) -> None:
     intent = _intent(meta, bucket.bucket_id, "remove")
     meta.objects.begin(intent)
     meta.objects.settle(intent, 7000)
     assert _queued(meta) == {"x.00000", "x.00001"}
-    meta.gc_queue.ack(meta.gc_queue.read("r", range(1024), 9_999, 99))
+    meta.gc_queue.ack([entry for page in meta.gc_queue.pages("r", range(1024), 9_999, 99) for entry in page])
     meta.objects.settle(intent, 8000)
     assert _queued(meta) == set()
 
@@ -160,7 +162,7 @@ ODD_KEYS = ["\udcff", "a\x00b", "x" * 10_240, "", "schlüssel"]
 
 
 @pytest.mark.parametrize("key", ODD_KEYS, ids=["not UTF-8", "nul", "long", "empty", "umlaut"])
-def test_any_key_is_kept_listed_and_removed_as_it_is(meta: Meta, bucket: Bucket, key: str) -> None:
+def test_any_key_is_kept_listed_and_removed_as_it_is(meta: EmbeddedMeta, bucket: Bucket, key: str) -> None:
     assert _put(meta, _row(bucket, key))
     assert meta.objects.get(bucket.bucket_id, key) == _row(bucket, key)
     assert list(meta.objects.list(bucket.bucket_id, key)) == [_row(bucket, key)]
@@ -171,7 +173,7 @@ def test_any_key_is_kept_listed_and_removed_as_it_is(meta: Meta, bucket: Bucket,
     assert meta.objects.get(bucket.bucket_id, key) is None
 
 
-def test_a_listing_goes_on_behind_a_page_that_ends_with_an_odd_key(meta: Meta, bucket: Bucket) -> None:
+def test_a_listing_goes_on_behind_a_page_that_ends_with_an_odd_key(meta: EmbeddedMeta, bucket: Bucket) -> None:
     keys = [f"{i:04}" for i in range(499)] + ["0499\udcff", "0500", "0501"]
     for key in keys:
         _put(meta, _row(bucket, key))
@@ -192,7 +194,7 @@ def test_a_row_that_cannot_be_understood_is_an_unavailable_store_not_a_shorter_l
     stores.close()
 
 
-def test_this_process_is_a_living_writer_and_a_stranger_is_not(meta: Meta) -> None:
+def test_this_process_is_a_living_writer_and_a_stranger_is_not(meta: EmbeddedMeta) -> None:
     assert meta.objects.is_writer_alive(meta.objects.writer())
     assert not meta.objects.is_writer_alive(str(uuid4()))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from strata_daemon import app
 from strata_daemon.base import log
-from strata_daemon.cli.seed import seed
+from strata_daemon.cli.seed import seed_with_files
 from strata_daemon.settings import Settings, load
 from strata_daemon.workers import intents
 
@@ -48,20 +48,20 @@ def settings_for(state: str) -> Settings:
 
 
 def put(settings: Settings, chance: random.Random) -> None:
-    with app.open_stores(settings) as stores:
+    with app.open_lab(settings) as stores:
         while True:
             body = chance.randbytes(chance.randrange(MOST_BYTES))
             intents.put(stores.meta, stores.data, stores.runtime, BUCKET, chance.choice(KEYS), body)
 
 
 def remove(settings: Settings, chance: random.Random) -> None:
-    with app.open_stores(settings) as stores:
+    with app.open_lab(settings) as stores:
         while True:
             intents.remove(stores.meta, stores.runtime, BUCKET, chance.choice(KEYS))
 
 
 def put_and_remove(settings: Settings, chance: random.Random) -> None:
-    with app.open_stores(settings) as stores:
+    with app.open_lab(settings) as stores:
         while True:
             key = chance.choice(KEYS)
             body = chance.randbytes(chance.randrange(MOST_BYTES))
@@ -71,10 +71,10 @@ def put_and_remove(settings: Settings, chance: random.Random) -> None:
 
 def fill(settings: Settings, chance: random.Random) -> None:
     """Many files in one batch."""
-    with app.open_stores(settings) as stores:
+    with app.open_lab(settings) as stores:
         while True:
             count = chance.randrange(1, 20)
-            seed(stores.meta, stores.data, stores.runtime, settings.region, count, 1, lambda _: None)
+            seed_with_files(stores.meta, stores.data, stores.runtime, count, 1, lambda _: None)
 
 
 def collect(settings: Settings, _: random.Random) -> None:
@@ -83,14 +83,14 @@ def collect(settings: Settings, _: random.Random) -> None:
 
 def keep(settings: Settings, chance: random.Random) -> None:
     """Objects that nobody removes: whatever is killed beside them, they must stay whole."""
-    with app.open_stores(settings) as stores:
+    with app.open_lab(settings) as stores:
         for number in range(KEPT):
             body = chance.randbytes(chance.randrange(1, MOST_BYTES))
             intents.put(stores.meta, stores.data, stores.runtime, BUCKET, f"kept-{number}", body)
 
 
 def replay(settings: Settings, _: random.Random) -> None:
-    with app.open_stores(settings) as stores:
+    with app.open_lab(settings) as stores:
         intents.replay(stores.meta, stores.data, stores.runtime)
 
 

@@ -214,7 +214,10 @@ def opened(state: Path) -> Iterator[Stores]:
 def seed(state: Path, count: int, *, files: bool = True) -> None:
     """Queue chunks, each with a file of one byte unless `files` says otherwise."""
     with opened(state) as stores:
-        fill.seed(stores.meta, stores.data, stores.runtime, REGION, count, 1 if files else None, lambda _: None)
+        if files:
+            fill.seed_with_files(stores.meta, stores.data, stores.runtime, count, 1, lambda _: None)
+        else:
+            fill.seed_rows(stores.meta.gc_queue, stores.runtime, REGION, count, lambda _: None)
 
 
 def put(state: Path, bucket: str, key: str, body: bytes) -> None:

@@ -84,7 +84,9 @@ def test_one_shard_that_crashes_backs_off_alone(seed: int) -> None:
         made.run(45.0)
         panics = {shard: node.daemon._metrics.worker_panics.labels("gc", str(shard))._value.get() for shard in range(4)}
         assert panics[bad] == 4 and sum(panics.values()) == 4, panics
-        left = made.meta.gc_queue.read("strata-local", range(1024), 1 << 60, 9999)
+        left = [
+            entry for page in made.meta.gc_queue.pages("strata-local", range(1024), 1 << 60, 9999) for entry in page
+        ]
         assert {gc_shard(entry.oid) % 4 for entry in left} == {bad}
         assert "gc" in (node.chip() or ())
         assert node.code is None
@@ -101,7 +103,9 @@ def test_one_shard_that_hangs_holds_up_no_other(seed: int) -> None:
         made.feed(200, "fine")
         made.run(20.0)
         bad = gc_shard("stuck-0") % 4
-        left = made.meta.gc_queue.read("strata-local", range(1024), 1 << 60, 9999)
+        left = [
+            entry for page in made.meta.gc_queue.pages("strata-local", range(1024), 1 << 60, 9999) for entry in page
+        ]
         assert {gc_shard(entry.oid) % 4 for entry in left} == {bad}
 
 

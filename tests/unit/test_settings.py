@@ -125,7 +125,7 @@ def test_problem_names_the_flag_or_the_key_of_the_file(tmp_path: Path) -> None:
         ("STRATA_LEASE_RENEW", "0"),
         ("STRATA_SHUTDOWN_WAIT", "0s"),
         ("STRATA_LOG_FORMAT", "xml"),
-        ("STRATA_META_BACKEND", "cassandra"),
+        ("STRATA_META_BACKEND", "tikv"),
         ("STRATA_DATA_BACKEND", "s3"),
         ("STRATA_NODE_ID", "a/b"),
         ("STRATA_NODE_ID", "a\nb"),

@@ -84,17 +84,27 @@ class DirChunkStore:
 
     def backref(self, chunk: ChunkName) -> bytes:
         at, root = self._place(chunk), self._root(chunk.cluster)
-        doing = f"reading the back-reference of {chunk.oid} in {root.path}"
-        with _unavailable(doing), root.open() as (fd, backrefs):
-            if backrefs == IN_FILES:
-                return _read(root, fd, backref_place(at), chunk)
-            with _existing(root, fd, at, chunk) as file_fd:
-                try:
-                    return os.getxattr(file_fd, XATTR)
-                except OSError as exc:
-                    if exc.errno == errno.ENODATA:
-                        return b""
-                    raise
+        with _unavailable(f"reading the back-reference of {chunk.oid} in {root.path}"), root.open() as (fd, kept):
+            return _backref(root, fd, kept, at, chunk)
+
+    def backrefs(self, chunks: Sequence[ChunkName]) -> list[bytes | None | StoreUnavailable]:
+        """A name that could leave the folder has none here: its deletion is refused."""
+        found: list[bytes | None | StoreUnavailable] = [None] * len(chunks)
+        by_cluster: defaultdict[str, list[tuple[int, Place]]] = defaultdict(list)
+        for index, chunk in enumerate(chunks):
+            at = place(chunk)
+            if chunk.cluster in self._roots and at is not None:
+                by_cluster[chunk.cluster].append((index, at))
+        for cluster, places in by_cluster.items():
+            root = self._roots[cluster]
+            try:
+                with _unavailable(f"reading back-references in {root.path}"), root.open() as (fd, kept):
+                    for index, at in places:
+                        found[index] = _backref_if_there(root, fd, kept, at, chunks[index])
+            except StoreUnavailable as exc:
+                for index, _ in places:
+                    found[index] = exc
+        return found
 
     def _root(self, cluster: str) -> ClusterRoot:
         root = self._roots.get(cluster)
@@ -171,6 +181,26 @@ def _write_one(folder_fd: int, name: str, content: bytes, attribute: bytes | Non
         raise
     finally:
         os.close(fd)
+
+
+def _backref(root: ClusterRoot, fd: int, kept: str, at: Place, chunk: ChunkName) -> bytes:
+    """Empty: the chunk was written without one. Raises KeyError, OSError."""
+    if kept == IN_FILES:
+        return _read(root, fd, backref_place(at), chunk)
+    with _existing(root, fd, at, chunk) as file_fd:
+        try:
+            return os.getxattr(file_fd, XATTR)
+        except OSError as exc:
+            if exc.errno == errno.ENODATA:
+                return b""
+            raise
+
+
+def _backref_if_there(root: ClusterRoot, fd: int, kept: str, at: Place, chunk: ChunkName) -> bytes | None:
+    try:
+        return _backref(root, fd, kept, at, chunk)
+    except KeyError:
+        return None
 
 
 @contextmanager

@@ -53,6 +53,13 @@ class MemoryChunkStore:
     def backref(self, chunk: ChunkName) -> bytes:
         return self._find(chunk)[1]
 
+    def backrefs(self, chunks: Sequence[ChunkName]) -> list[bytes | None | StoreUnavailable]:
+        with self._lock:
+            if not self._chunks:
+                return [None] * len(chunks)
+            found = [self._chunks.get(chunk) for chunk in chunks]
+        return [None if each is None else each[1] for each in found]
+
     def _find(self, chunk: ChunkName) -> tuple[bytes, bytes]:
         if chunk.cluster not in CLUSTERS:
             raise StoreUnavailable(_unknown(chunk.cluster).detail)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strata_daemon.base.runtime import Runtime
-from strata_daemon.ports.meta import Meta
+from strata_daemon.ports.meta import EmbeddedMeta
 from strata_daemon.stores.clock import StartClock
 from strata_daemon.stores.sqlite.clusters import SqliteClusters
 from strata_daemon.stores.sqlite.database import Database, open_in_memory
@@ -21,7 +21,7 @@ from strata_daemon.stores.writers import OneWriter
 
 @dataclass(frozen=True, slots=True)
 class MemoryStores:
-    meta: Meta
+    meta: EmbeddedMeta
     clusters: SqliteClusters
     database: Database
 
@@ -31,10 +31,12 @@ class MemoryStores:
 
 def open_memory(region: str, runtime: Runtime) -> MemoryStores:
     database = open_in_memory(SCHEMA, runtime)
-    meta = Meta(
+    objects = SqliteObjects(database, OneWriter(), region, runtime)
+    meta = EmbeddedMeta(
         gc_queue=SqliteGCQueue(database),
-        objects=SqliteObjects(database, OneWriter(), region, runtime),
         nodes=SqliteNodes(database, runtime, boot_id="this process"),
         clock=StartClock(runtime),
+        manifests=objects,
+        objects=objects,
     )
     return MemoryStores(meta, SqliteClusters(database), database)

@@ -22,6 +22,7 @@ from strata_daemon.leader.store import (
     LeaseRow,
     LeaseRows,
     LeaseStatus,
+    Note,
     Outcome,
     ReadLeases,
     ReadSignals,
@@ -81,7 +82,7 @@ class MemoryLeases:
         self._signals: dict[str, _SignalRow] = {}
 
     def execute(self, request: Request, *, skew_s: float = 0.0) -> Reply | None:
-        """Execute one request now; None for a `Signal`. `skew_s`: how far the executing node's clock is ahead."""
+        """Execute one request now; None for a `Signal` or a `Note`. `skew_s`: how far that node's clock is ahead."""
         now = self._runtime.now() + skew_s
         with self._lock:
             match request:
@@ -96,6 +97,8 @@ class MemoryLeases:
                 case Signal():
                     self._signal_locked(request)
                     return None
+                case Note():
+                    return None  # no history is kept here
                 case ReadLeases():
                     seen = ((lease, self._at_locked(lease, now)) for lease in request.leases)
                     return LeaseRows(request, {lease: row for lease, row in seen if row is not None})

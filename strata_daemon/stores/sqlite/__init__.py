@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strata_daemon.base.runtime import Runtime
-from strata_daemon.ports.meta import Meta
+from strata_daemon.ports.meta import EmbeddedMeta
 from strata_daemon.stores.clock import StartClock
 from strata_daemon.stores.sqlite.clusters import SqliteClusters
 from strata_daemon.stores.sqlite.database import Database, open_database
@@ -23,7 +23,7 @@ WRITERS_FOLDER = "writers"
 
 @dataclass(frozen=True, slots=True)
 class SqliteStores:
-    meta: Meta
+    meta: EmbeddedMeta
     clusters: SqliteClusters
     database: Database
     writers: WriterFiles
@@ -38,11 +38,13 @@ def open_sqlite(state_dir: Path, region: str, runtime: Runtime, *, read_only: bo
     database = open_database(state_dir / METADATA_FILE, SCHEMA, runtime, read_only=read_only)
     try:
         writers = WriterFiles(state_dir / WRITERS_FOLDER)
-        meta = Meta(
+        objects = SqliteObjects(database, writers, region, runtime)
+        meta = EmbeddedMeta(
             gc_queue=SqliteGCQueue(database),
-            objects=SqliteObjects(database, writers, region, runtime),
             nodes=SqliteNodes(database, runtime, read_boot_id()),
             clock=StartClock(runtime),
+            manifests=objects,
+            objects=objects,
         )
         if not read_only:
             # What killed processes left: nothing else ever removes it. A writer without a file counts as dead, so the

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any
@@ -50,8 +50,27 @@ class SqliteGCQueue:
             firsts = _firsts(connection, region)
             return [shard for shard, oldest_ms in firsts if oldest_ms <= before_ms and shard in wanted]
 
-    def read(
-        self, region: str, shards: Sequence[int], before_ms: int, limit: int, after: GCEntry | None = None
+    def pages(self, region: str, shards: Sequence[int], before_ms: int, limit: int) -> Iterator[Sequence[GCEntry]]:
+        after: GCEntry | None = None
+        while page := self._read(region, shards, before_ms, limit, after):
+            yield page
+            after = page[-1]
+
+    def due_sweep(self, region: str, shards: Sequence[int]) -> list[int]:
+        """None: every read begins at the oldest entry."""
+        return []
+
+    def forget(self, region: str, shards: Sequence[int]) -> None:
+        """Nothing is remembered."""
+
+    def recount(self, region: str, shards: Sequence[int]) -> None:
+        """`depth` counts."""
+
+    def mend(self, region: str, before_ms: int) -> None:
+        """There are no mirrors."""
+
+    def _read(
+        self, region: str, shards: Sequence[int], before_ms: int, limit: int, after: GCEntry | None
     ) -> list[GCEntry]:
         with self._database.read() as connection:
             try:
@@ -69,6 +88,10 @@ class SqliteGCQueue:
             _delete(connection, "gc_entries", entries)
             if connection.execute("SELECT EXISTS (SELECT 1 FROM gc_set_aside)").fetchone()[0]:
                 _delete(connection, "gc_set_aside", entries)
+
+    def begin_ack(self, entries: Sequence[GCEntry]) -> Callable[[], None]:
+        self.ack(entries)
+        return lambda: None
 
     def set_aside(self, entries: Sequence[SetAside]) -> int:
         with self._database.write(is_durable=False) as connection:

@@ -18,6 +18,7 @@ from strata_daemon.leader.store import (
     LeaseRow,
     LeaseRows,
     LeaseStatus,
+    Note,
     Outcome,
     ReadLeases,
     ReadSignals,
@@ -126,6 +127,8 @@ class LeaseTables:
                 return self._release(request, now)
             case Draw():
                 return self._draw(request)
+            case Note():
+                return None  # no history is kept here
             case Signal():
                 ((seq,),) = self._db.execute(_NEXT_SEQ, (request.node,)).fetchall()
                 self._db.execute(

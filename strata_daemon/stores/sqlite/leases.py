@@ -20,6 +20,7 @@ from strata_daemon.leader.store import (
     Draw,
     LeaseRows,
     LeaseStatus,
+    Note,
     Outcome,
     ReadLeases,
     ReadSignals,
@@ -78,8 +79,9 @@ class SqliteLeaseStore:
         """Queue for `lease-io`. After `close` nothing is executed and nothing delivered."""
         if self._thread is None:
             raise StoreUnavailable(f"{self._path} was opened for reading only")
-        if not self._closing.is_set():
-            self._queue.put(_Batch(tuple(requests), deliver))
+        kept = tuple(request for request in requests if not isinstance(request, Note))  # no history is kept here
+        if kept and not self._closing.is_set():
+            self._queue.put(_Batch(kept, deliver))
 
     def close(self, timeout_s: float) -> bool:
         """Let the thread finish what was submitted before; may be called again."""
@@ -155,7 +157,7 @@ class SqliteLeaseStore:
 
 def _unknown(request: Request, detail: str) -> Reply | None:
     match request:
-        case Signal():
+        case Signal() | Note():
             return None
         case ReadLeases():
             return LeaseRows(request, None)

@@ -16,6 +16,7 @@ from strata_daemon.base.runtime import Runtime
 from strata_daemon.domain.sharding import gc_shard, object_shard
 from strata_daemon.ports.chunks import ChunkName
 from strata_daemon.ports.gc_queue import GCEntry
+from strata_daemon.ports.manifests import ObjectKey
 from strata_daemon.ports.objects import Bucket, Intent, ObjectRow, Replaced
 from strata_daemon.stores.sqlite import gc_queue
 from strata_daemon.stores.sqlite.database import Database
@@ -67,6 +68,10 @@ class SqliteObjects:
                 f"SELECT {ROW} FROM objects WHERE {OF_KEY}", (str(bucket_id), _raw(key), NULL_VERSION)
             ).fetchone()
         return None if row is None else _object(bucket_id, row)
+
+    def of_keys(self, keys: Sequence[ObjectKey]) -> list[list[bytes]]:
+        rows = [self.get(each.bucket_id, each.key) for each in keys]
+        return [[row.manifest] if row is not None and row.manifest else [] for row in rows]
 
     def list(self, bucket_id: UUID, prefix: str = "") -> Iterator[ObjectRow]:
         start = after = _raw(prefix)

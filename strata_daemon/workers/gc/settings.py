@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict
 
-from strata_daemon.base.knobs import Duration, Setting, Whole
+from strata_daemon.base.knobs import Choice, Duration, Setting, Whole
 
+WORKER = "gc"
 INTERVAL_S = 30.0
 GRACE_S = 300.0
 BATCH_SIZE = 500
@@ -75,3 +76,15 @@ class GCSettings(BaseModel):
             "Leases that the queue is split over, 1 to 1024; all nodes of a store must use the same number.",
         ),
     ] = 1
+    verify: Annotated[
+        str,
+        Choice(("off", "manifest")),
+        Setting(
+            "STRATA_GC_VERIFY",
+            "workers.gc.verify",
+            "manifest",
+            "the verification before a deletion",
+            "manifest: a chunk that a live manifest still names is not deleted but set aside (where the chunk tells "
+            "its owner). off: what is queued is deleted.",
+        ),
+    ] = "manifest"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from strata_daemon.leader.fanout import Fanout
 from strata_daemon.leader.slots import FanoutParts
 from strata_daemon.workers.contract import Dependencies, Runner, Worker
-from strata_daemon.workers.gc.drain import WORKER as NAME
 from strata_daemon.workers.gc.drain import GCDrain
+from strata_daemon.workers.gc.settings import WORKER as NAME
 from strata_daemon.workers.gc.settings import GCSettings
 
 

@@ -50,6 +50,7 @@ class Node:
             lease_reader=self.leases,
             runtime=self.runtime,
             close=lambda: None,
+            probes={},
         )
         chosen = registry.resolve(["gc"]) if workers is None else workers
         self.codes: list[int] = []

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.runtime import Runtime
 from strata_daemon.leader.store import LeaseRow, LeaseRows, ReadLeases
 from strata_daemon.ports.chunks import ChunkName, Deletion, NewChunk
@@ -112,3 +113,6 @@ class WitnessedChunks:
 
     def backref(self, chunk: ChunkName) -> bytes:
         raise KeyError(chunk)
+
+    def backrefs(self, chunks: Sequence[ChunkName]) -> list[bytes | None | StoreUnavailable]:
+        return [None] * len(chunks)

@@ -30,7 +30,7 @@ from strata_daemon.cli.lab import (
 from strata_daemon.domain.sharding import gc_shard
 from strata_daemon.ports.chunks import ChunkName
 from strata_daemon.ports.gc_queue import GCEntry
-from strata_daemon.ports.meta import Meta
+from strata_daemon.ports.meta import EmbeddedMeta
 from strata_daemon.stores.chunks.memory import MemoryChunkStore
 from strata_daemon.stores.memory import open_memory
 
@@ -39,12 +39,12 @@ REGION, LATER_MS = "r", 1 << 50
 
 @dataclass(frozen=True)
 class Stores:
-    meta: Meta
+    meta: EmbeddedMeta
     data: MemoryChunkStore
     runtime: VirtualRuntime
 
     def queued(self) -> Sequence[GCEntry]:
-        return self.meta.gc_queue.read(REGION, range(1024), LATER_MS, 100_000)
+        return [entry for page in self.meta.gc_queue.pages(REGION, range(1024), LATER_MS, 100_000) for entry in page]
 
 
 @pytest.fixture
@@ -171,9 +171,12 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seed, "SLAB", 25)
 
 
-def filled(stores: Stores, count: int, size_bytes: int | None, data: Any = None) -> list[int]:
+def filled(stores: Stores, count: int, size_bytes: int | None, data: Any = None, cluster: str = "default") -> list[int]:
     done: list[int] = []
-    seed.seed(stores.meta, data or stores.data, stores.runtime, REGION, count, size_bytes, done.append)
+    if size_bytes is None:
+        seed.seed_rows(stores.meta.gc_queue, stores.runtime, REGION, count, done.append, cluster)
+    else:
+        seed.seed_with_files(stores.meta, data or stores.data, stores.runtime, count, size_bytes, done.append, cluster)
     return done
 
 
@@ -212,7 +215,7 @@ def test_files_that_could_not_all_be_written_are_queued_all_the_same(stores: Sto
 
 @pytest.mark.parametrize("size_bytes", [None, 7], ids=["rows", "files"])
 def test_the_chunks_are_of_the_cluster_that_was_named(stores: Stores, size_bytes: int | None) -> None:
-    seed.seed(stores.meta, stores.data, stores.runtime, REGION, 3, size_bytes, lambda _: None, "mem")
+    filled(stores, 3, size_bytes, cluster="mem")
     assert [entry.cluster for entry in stores.queued()] == ["mem"] * 3
     assert {chunk.cluster for chunk in stores.data._chunks} == ({"mem"} if size_bytes else set())
 
@@ -220,7 +223,7 @@ def test_the_chunks_are_of_the_cluster_that_was_named(stores: Stores, size_bytes
 def test_files_of_a_cluster_that_is_not_known_are_refused_before_anything_is_queued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seed, "seed", lambda *_: pytest.fail("it was filled"))
+    monkeypatch.setattr(seed, "seed_with_files", lambda *_: pytest.fail("it was filled"))
     settings = ["--state-dir", str(tmp_path / "state")]
     done = CliRunner().invoke(lab.lab, ["seed-gc", *settings, "--count", "1", "--cluster", "nowhere"])
     assert done.exit_code == 2

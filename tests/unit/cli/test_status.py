@@ -71,6 +71,8 @@ def test_the_json_form_holds_everything() -> None:
     assert report["queue"] == {
         "region": "strata-local",
         "entries": 5,
+        "is_at_least": False,
+        "counted_age_s": None,
         "oldest_age_s": 60.0,
         "set_aside": {"bad_oid": 2},
     }

@@ -19,7 +19,7 @@ from strata_daemon.domain.backref import BackRef
 from strata_daemon.domain.backref import decode as decode_backref
 from strata_daemon.domain.manifest import CHUNK_BYTES, ManifestError, decode
 from strata_daemon.ports.chunks import ChunkName
-from strata_daemon.ports.meta import Meta
+from strata_daemon.ports.meta import EmbeddedMeta
 from strata_daemon.ports.objects import Intent, ObjectRow
 from strata_daemon.stores.chunks.memory import MemoryChunkStore
 from strata_daemon.stores.memory import open_memory
@@ -83,13 +83,13 @@ class World:
         self.meta = self.stores.meta
         self.data = MemoryChunkStore()
 
-    def put(self, key: str, body: bytes, meta: Meta | None = None, data: Any = None) -> ObjectRow:
+    def put(self, key: str, body: bytes, meta: EmbeddedMeta | None = None, data: Any = None) -> ObjectRow:
         return intents.put(meta or self.meta, data or self.data, self.runtime, "b", key, body)
 
-    def remove(self, key: str, meta: Meta | None = None) -> bool:
+    def remove(self, key: str, meta: EmbeddedMeta | None = None) -> bool:
         return intents.remove(meta or self.meta, self.runtime, "b", key)
 
-    def dying(self, life: Life) -> tuple[Meta, Any]:
+    def dying(self, life: Life) -> tuple[EmbeddedMeta, Any]:
         objects: Any = Dying(self.meta.objects, life)
         return replace(self.meta, objects=objects), Dying(self.data, life)
 
@@ -110,7 +110,7 @@ class World:
         }
 
     def queued(self) -> list[ChunkName]:
-        entries = self.meta.gc_queue.read(REGION, range(1024), LATER_MS, 10_000)
+        entries = [entry for page in self.meta.gc_queue.pages(REGION, range(1024), LATER_MS, 10_000) for entry in page]
         return [ChunkName(entry.cluster, entry.pool, entry.namespace, entry.oid) for entry in entries]
 
     def written(self) -> set[ChunkName]:

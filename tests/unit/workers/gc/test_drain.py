@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from opentelemetry import trace
 
-from strata_daemon.base.errors import LeaseLost
+from strata_daemon.base.errors import LeaseLost, StoreUnavailable
 from strata_daemon.base.log import logger
 from strata_daemon.base.metrics import Metrics
 from strata_daemon.base.runtime.real import RealRuntime
@@ -101,6 +101,9 @@ class Chunks:
 
     def backref(self, chunk: ChunkName) -> bytes:
         raise KeyError(chunk)
+
+    def backrefs(self, chunks: Sequence[ChunkName]) -> list[bytes | None | StoreUnavailable]:
+        return [None] * len(chunks)
 
 
 class Bench:
