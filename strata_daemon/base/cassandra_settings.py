@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from strata_daemon.base.knobs import BadValue, Choice, Duration, Read, Setting, Text, read_names, read_path
 
@@ -23,7 +23,9 @@ def _host(name: str) -> tuple[str, int]:
     allowed = "a list of host, host:port or [IPv6]:port with commas between them, the port from 1 to 65535"
     host, port = name, str(PORT)
     if name.startswith("["):
-        host, _, rest = name[1:].partition("]")
+        host, closed, rest = name[1:].partition("]")
+        if not closed or ":" not in host:
+            raise BadValue(allowed)
         if rest:
             if not rest.startswith(":"):
                 raise BadValue(allowed)
@@ -174,7 +176,7 @@ class CassandraSettings(BaseModel):
             "the password of the Cassandra user",
             "Password of the user. Better in a file: see STRATA_CASSANDRA_PASSWORD_FILE.",
         ),
-    ] = ""
+    ] = Field("", repr=False)
     password_file: Annotated[
         Path | None,
         Read(read_optional_path),

@@ -11,6 +11,7 @@ from strata_daemon.stores.cassandra.slices import slices
 from strata_daemon.stores.cassandra.statements import READ_SHARD
 
 ROWS_A_PAGE = 500  # of one partition
+LAST_OID = "\U0010ffff"
 
 Entries = Callable[[str, int, Sequence[Row]], list[GCEntry]]
 
@@ -53,9 +54,10 @@ class WindowRead:
         """What is left of each shard, one after the other. An entry before the point that was reached is not read."""
         for shard, (at_ms, oid) in self._after.items():
 
-            def read(start_ms: int, end_ms: int, shard: int = shard) -> list[Row]:
+            def read(start_ms: int, end_ms: int, shard: int = shard, at_ms: int = at_ms) -> list[Row]:
                 rows: list[Row] = []
-                key = (start_ms, "")
+                # What bears the very first instant may be left; what bears another slice's start was in the one before.
+                key = (start_ms, "" if start_ms == at_ms else LAST_OID)
                 while True:
                     page = self._ring.read(READ_SHARD, (self._region, shard, *key, end_ms, ROWS_A_PAGE))
                     rows += page

@@ -14,6 +14,8 @@ from strata_daemon.stores.cassandra.ring import ReadRefused, Row
 FIRST_MS = 1_500_000_000_000  # 2017: before the first Strata; what is older is read in one slice
 TOMBSTONES_MS = 10 * 86_400_000
 SLICE_MS = 3_600_000
+NARROWEST_MS = 1000
+LEFT_MAX = 20
 
 Read = Callable[[int, int], list[Row]]
 
@@ -21,18 +23,23 @@ Read = Callable[[int, int], list[Row]]
 def slices(read: Read, table: str, from_ms: int, until_ms: int) -> Iterator[list[Row]]:
     """Rows in (from, until], oldest first. `read` reads one such stretch. Raises StoreUnavailable.
 
-    A millisecond that they still refuse to read is left, said, and tried again with the next sweep.
+    A second that they still refuse is left, said, and tried again with the next sweep: no gateway queues a hundred
+    thousand entries a second, so tombstones are not the reason. Raises ReadRefused when that goes on.
     """
     waiting = cuts(from_ms, until_ms)
+    left = 0
     while waiting:
         start_ms, end_ms = waiting.pop(0)
         try:
             rows = read(start_ms, end_ms)
         except ReadRefused as exc:
-            if end_ms - start_ms > 1:
+            if end_ms - start_ms > NARROWEST_MS:
                 middle_ms = (start_ms + end_ms) // 2
                 waiting[:0] = [(start_ms, middle_ms), (middle_ms, end_ms)]
                 continue
+            left += 1
+            if left > LEFT_MAX:
+                raise
             fields = {"table": table, "at_ms": end_ms, "error": str(exc)}
             log.logger("gc").error("gc entries not readable", extra=fields)
             continue
