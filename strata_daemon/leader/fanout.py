@@ -11,7 +11,7 @@ import math
 
 from strata_daemon.base.runtime import Event, Latch, WakingQueue
 from strata_daemon.leader.context import RunContext
-from strata_daemon.leader.pace import Ending, Leg
+from strata_daemon.leader.pace import Ending, Leg, next_pass
 from strata_daemon.leader.passes import Passes
 from strata_daemon.leader.share import BEYOND_WAIT_S, KEPT_S, STABLE_S, quota, rank_wait_s, surplus
 from strata_daemon.leader.slots import FanoutParts, ShardWork, Slot, Stage
@@ -114,7 +114,7 @@ class Fanout:
         elif leg.ending is Ending.LOST:
             self._lost(slot, now)  # by the pass's own clock, or its effect fits no validity: given back all the same
         else:
-            slot.next_pass_at = now + self._work.interval_s
+            slot.next_pass_at = next_pass(now, self._work.interval_s)
 
     def _leave(self, slot: Slot, *, is_surplus: bool = False) -> None:
         """Give a slot back: its pass first, then the chip, then the lease."""

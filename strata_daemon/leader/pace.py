@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from strata_daemon.base.backoff import BackOff
+
+LOOKS_AN_INTERVAL = 16
+
+
+def next_pass(now: float, interval_s: float) -> float:
+    """When a slot is due again: after the interval, on a common grid, so that a thousand slots are looked at in a few
+    looks rather than each in one of its own."""
+    grain_s = interval_s / LOOKS_AN_INTERVAL
+    return math.ceil((now + interval_s) / grain_s) * grain_s
 
 
 class Ending(Enum):

@@ -12,7 +12,7 @@ from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.runtime import WakingQueue
 from strata_daemon.leader.context import LeasedContext, RunContext
 from strata_daemon.leader.cycle import Guard
-from strata_daemon.leader.pace import Leg
+from strata_daemon.leader.pace import Leg, next_pass
 from strata_daemon.leader.slots import FanoutParts, ShardWork, Slot, Stage
 
 LANES = 16  # passes at once: enough to keep a store busy, and one that hangs leaves fifteen
@@ -44,7 +44,7 @@ class Passes:
         for slot in due:
             if slot.index not in busy:
                 slot.passes += 1
-                slot.next_pass_at = now + self._work.interval_s
+                slot.next_pass_at = next_pass(now, self._work.interval_s)
         waiting = sorted((slot for slot in due if slot.index in busy), key=lambda slot: slot.next_pass_at)
         for slot in waiting[:lanes]:
             self._start(ctx, slot)

@@ -87,7 +87,7 @@ class CassandraLeaseStore:
         self._allowance = Allowance(ROUNDING_S, skew_s)
         self._lock = threading.Lock()  # guards _asked and _is_closed
         # The nodes that were asked for a lease and have not answered: a repeat goes past them.
-        self._asked: defaultdict[str, list[Any]] = defaultdict(list)
+        self._asked: defaultdict[str, set[Any]] = defaultdict(set)
         self._is_closed = False
         self._signals = Signals(ring)
         self._history = History(ring)
@@ -142,7 +142,7 @@ class CassandraLeaseStore:
             deliver([Answer(request, Outcome.UNKNOWN, detail="no node of the ring is known")])
             return
         with self._lock:
-            self._asked[request.lease].append(host)
+            self._asked[request.lease].add(host)
         send_to(
             self._ring,
             statement,
