@@ -148,3 +148,11 @@ def test_of_several_threads_that_delete_one_chunk_none_fails(store: ChunkStore) 
     assert DeleteState.FAILED not in states
     if isinstance(store, DirChunkStore):
         assert states.count(DeleteState.DELETED) == 100
+
+
+def test_back_references_of_many_come_in_order_and_none_for_what_has_none(store: ChunkStore) -> None:
+    store.put(_chunk("a.00000"), b"x", b"of a")
+    store.put(_chunk("b.00000"), b"x", b"")
+    asked = [_chunk("b.00000"), _chunk("gone"), _chunk("a.00000"), ChunkName("nowhere", "", "", "a"), _chunk("../up")]
+    assert store.backrefs(asked) == [b"", None, b"of a", None, None]
+    assert store.backrefs([]) == []

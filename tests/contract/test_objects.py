@@ -14,6 +14,7 @@ import pytest
 from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.runtime.real import RealRuntime
 from strata_daemon.ports.chunks import ChunkName
+from strata_daemon.ports.manifests import ObjectKey
 from strata_daemon.ports.meta import EmbeddedMeta
 from strata_daemon.ports.objects import Bucket, Intent, ObjectRow, Replaced
 from strata_daemon.stores.memory import open_memory
@@ -216,3 +217,13 @@ def test_a_writer_lives_as_long_as_its_process(tmp_path: Path) -> None:
     assert not writers.is_alive(name)
     writers.sweep()
     assert not (tmp_path / name).exists()
+
+
+def test_manifests_are_found_by_key_in_the_order_that_was_asked_for(meta: EmbeddedMeta, bucket: Bucket) -> None:
+    """As gc asks before a deletion (defect G4)."""
+    for key, manifest in (("a", b"of a"), ("b", b"of b")):
+        row = ObjectRow(bucket.bucket_id, key, 1, "", "", "STANDARD", T1, manifest)
+        assert meta.objects.put(row, _intent(meta, bucket.bucket_id, key=key), None, 0)
+    asked = [ObjectKey(bucket.bucket_id, key) for key in ("b", "not there", "a")]
+    assert meta.manifests.of_keys(asked) == [[b"of b"], [], [b"of a"]]
+    assert meta.manifests.of_keys([]) == []

@@ -70,8 +70,15 @@ class SqliteObjects:
         return None if row is None else _object(bucket_id, row)
 
     def of_keys(self, keys: Sequence[ObjectKey]) -> list[list[bytes]]:
-        rows = [self.get(each.bucket_id, each.key) for each in keys]
-        return [[row.manifest] if row is not None and row.manifest else [] for row in rows]
+        with self._database.read() as connection:
+            rows = [
+                connection.execute(
+                    f"SELECT CAST(manifest AS BLOB) FROM objects WHERE {OF_KEY}",
+                    (str(bucket_id), _raw(key), NULL_VERSION),
+                ).fetchone()
+                for bucket_id, key in keys
+            ]
+        return [[row[0]] if row is not None and row[0] else [] for row in rows]
 
     def list(self, bucket_id: UUID, prefix: str = "") -> Iterator[ObjectRow]:
         start = after = _raw(prefix)
