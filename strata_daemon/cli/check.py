@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
 
 
-@click.command(epilog="Example: strata-daemon check --json | jq '.findings[] | select(.grade != \"ok\")'")
+@click.command(epilog="Example: strata-daemon check --json | jq .exit_code")
 @setting_options(STORE_SETTINGS)
 @click.option("--json", "as_json", is_flag=True, help="Everything, as one JSON object.")
 @click.pass_context

@@ -5,7 +5,7 @@ Commands are imported only when they are called, so that help and a wrong settin
 
 from __future__ import annotations
 
-import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -61,7 +61,8 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its exit code (design.md section 6). Never returns."""
-    sys.exit(outcome(arguments))
+    before = {thread.ident for thread in threading.enumerate()}
+    exits.leave(outcome(arguments), before)
 
 
 def outcome(arguments: Sequence[str] | None = None) -> int:

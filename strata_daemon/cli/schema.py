@@ -50,7 +50,10 @@ def schema() -> None:
 @with_strata
 @replication
 def print_(with_strata: bool, replication: str, **options: Any) -> None:
-    """Print the CQL that makes the keyspace; it may be run more than once."""
+    """Print the CQL that makes the keyspace.
+
+    It may be run more than once.
+    """
     from strata_daemon import app
 
     click.echo(app.schema_text(_settings(options), replication=replication, with_strata=with_strata), nl=False)
@@ -61,7 +64,10 @@ def print_(with_strata: bool, replication: str, **options: Any) -> None:
 @with_strata
 @replication
 def apply(with_strata: bool, replication: str, **options: Any) -> None:
-    """Make what is missing; a line for each step. May be called more than once, and by several at once."""
+    """Make what is missing, a line for each step.
+
+    May be called more than once, and by several at once.
+    """
     from strata_daemon import app
 
     app.apply_schema(_settings(options), replication=replication, with_strata=with_strata, say=click.echo)
@@ -72,7 +78,10 @@ def apply(with_strata: bool, replication: str, **options: Any) -> None:
 @with_strata
 @click.pass_context
 def check(ctx: click.Context, /, with_strata: bool, **options: Any) -> None:
-    """Compare: exit 0 when all is there, 3 with a sentence for each difference."""
+    """Compare the ring with the CQL.
+
+    Exit 0 when all is there, 3 with a sentence for each difference.
+    """
     from strata_daemon import app
 
     found = app.schema_differences(_settings(options), with_strata=with_strata)

@@ -54,6 +54,8 @@ def _folder(state_dir: Path) -> Finding:
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         how = "make it writable for this user, or choose another by STRATA_STATE_DIR"
         return fail(about, f"{there} is no folder that this user may write: {how}.")
+    if not free.f_blocks:
+        return fail(about, f"{there} holds no files of ours (it has no size): choose a folder by STRATA_STATE_DIR.")
     if free.f_bavail * free.f_frsize < LITTLE_BYTES:
         return warn(about, f"The disk of {there} has only {free.f_bavail * free.f_frsize >> 20} MiB left: make room.")
     if there != state_dir:

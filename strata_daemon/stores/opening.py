@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from strata_daemon.base.cassandra_settings import CassandraSettings
 from strata_daemon.base.errors import PreflightError
 from strata_daemon.base.runtime import Runtime
-from strata_daemon.leader.store import LeaseReader, LeaseStore
 from strata_daemon.ports.chunks import ChunkStore
-from strata_daemon.ports.meta import EmbeddedMeta, Meta
-from strata_daemon.ports.shared_settings import SharedSettings
+from strata_daemon.ports.stores import EmbeddedStores, Stores
 from strata_daemon.stores.chunks.dir import DirChunkStore, Markers
 from strata_daemon.stores.chunks.memory import MemoryChunkStore
 from strata_daemon.stores.chunks.root import MARKER
@@ -26,34 +21,6 @@ from strata_daemon.stores.sqlite.leases import SqliteLeaseStore
 LEASES_FILE = "leases.db"
 CHUNKS_FOLDER = "data"
 CLOSE_S = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """All stores of a process; a context manager that closes them. `lease_reader` is for people, `lease_store` for the
-    timer."""
-
-    meta: Meta
-    data: ChunkStore
-    lease_store: LeaseStore
-    lease_reader: LeaseReader
-    runtime: Runtime
-    close: Callable[[], None]
-    probes: Mapping[str, Callable[[], object]]  # by name: a cheap look that raises StoreUnavailable
-    shared_settings: SharedSettings | None = None  # where nodes of several machines work on one store
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddedStores(Stores):
-    """With objects to put and remove by hand."""
-
-    meta: EmbeddedMeta
 
 
 def open_embedded(

@@ -23,7 +23,8 @@ from typing import Any, TypeVar
 from strata_daemon.base.runtime.real import RealRuntime
 from strata_daemon.cli import seed as fill
 from strata_daemon.leader.store import Insert, Reply
-from strata_daemon.stores.opening import Stores, open_embedded
+from strata_daemon.ports.stores import Stores
+from strata_daemon.stores.opening import open_embedded
 from strata_daemon.stores.sqlite.leases import SqliteLeaseStore
 from strata_daemon.workers import intents
 

@@ -1,75 +1,126 @@
 """What `strata-daemon check` says of a ring: what a start would stumble over, and what it would only warn of.
 
-Changes nothing, and asks each thing in bounded time; what comes after the budget is said to be left out. Blocks; the
-command's thread.
+Changes nothing. The looks are made one after the other on the thread `check`; whoever called waits for it in bounded
+time and leaves the rest, since a node that hangs may cost each look its time-outs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cassandra import Unauthorized
 
 from strata_daemon.base.cassandra_settings import CassandraSettings
 from strata_daemon.base.errors import PreflightError, StoreUnavailable
-from strata_daemon.base.findings import Finding, fail, ok, warn
+from strata_daemon.base.findings import Finding, fail, failures, ok, warn
 from strata_daemon.base.runtime import Runtime
 from strata_daemon.leader.store import Allowance
 from strata_daemon.stores.cassandra import preflight
 from strata_daemon.stores.cassandra.connect import LEASE
-from strata_daemon.stores.cassandra.contacts import Contact, knock, reach
-from strata_daemon.stores.cassandra.contacts import in_words as contact_in_words
+from strata_daemon.stores.cassandra.contacts import knock, reach
 from strata_daemon.stores.cassandra.errors import in_words
 from strata_daemon.stores.cassandra.leases import ROUNDING_S
 from strata_daemon.stores.cassandra.replication import literal
-from strata_daemon.stores.cassandra.rights import MODIFY, SELECT, Probe, ask, judge_rights
+from strata_daemon.stores.cassandra.rights import TRY_S, ask, judge_rights
 from strata_daemon.stores.cassandra.ring import Ring
 from strata_daemon.stores.cassandra.schema import create_keyspace
-from strata_daemon.stores.cassandra.skew import FACTOR, LEAST_S, Offset, SkewMeter, allowed_s, spread_s
+from strata_daemon.stores.cassandra.skew import LEAST_S, SkewMeter, allowed_s
+from strata_daemon.stores.cassandra.verdicts import (
+    contact_findings,
+    judge_clocks,
+    level_findings,
+    variant_finding,
+    version_finding,
+)
 
-BUDGET_S = 12.0  # for the looks; one that has begun may take a little longer
+BOUND_S = 12.0  # beside the start and the end of the process, which together stay under 15 s
+CONNECTED_S, LOOK_S = 1.0, 0.02
 CLOSE_S = 1.0
-STOPS_AT_S = 60.0  # workers that delete by age stop there (design.md section 4, wall clocks)
-SLOW_VARIANT = "v1"
+QUORUM = "rights"
+LOOKS = ("contact points", "connection", "nodes", "Strata's keyspace", QUORUM, "own keyspace", "clocks")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one of the LOOKS found; `allowance` when it measured what a lease must allow for. `failure`: a bug."""
+
+    look: str
+    findings: tuple[Finding, ...]
+    allowance: Allowance | None = None
+    failure: BaseException | None = None
 
 
 def check_ring(settings: CassandraSettings, runtime: Runtime) -> tuple[list[Finding], Allowance]:
-    """What was found, and what a lease must allow for: by measurement if that came so far."""
-    until = runtime.now() + BUDGET_S
-    allowance = Allowance(ROUNDING_S, LEAST_S)
+    """What was found within BOUND_S, and what a lease must allow for: by measurement if that came so far."""
+    queue = runtime.queue()  # holds an item a look
+
+    def run() -> None:
+        try:
+            for told in _looks(settings, runtime):
+                queue.put(told)
+        except BaseException as exc:  # the net at the top of this thread: its owner raises it
+            queue.put(Told("", (), failure=exc))
+
+    is_over = runtime.spawn("check", run).join(BOUND_S)
+    items: list[Told] = queue.drain()
+    for item in items:
+        if item.failure is not None:
+            raise item.failure
+    findings = [finding for item in items for finding in item.findings]
+    if not is_over:
+        left_out = [look for look in LOOKS if look not in {item.look for item in items}]
+        says = f"The ring is slow: not looked at within {BOUND_S:g} s were {', '.join(left_out)}."
+        # What asks for a quorum had twice its time-out: a start would come no further.
+        findings.append(fail("time", says) if QUORUM in left_out else warn("time", says))
+    measured = [item.allowance for item in items if item.allowance is not None]
+    return findings, measured[-1] if measured else Allowance(ROUNDING_S, LEAST_S)
+
+
+def _looks(settings: CassandraSettings, runtime: Runtime) -> Iterator[Told]:
+    """Each look in turn; ends early where nothing more can be seen."""
     try:
         answers = knock(settings, runtime)
-    except PreflightError as exc:
-        return [fail("connection", str(exc))], allowance
-    findings = contact_findings(answers)
-    if all(answers.values()):
-        return findings, allowance
-    try:
+        yield Told("contact points", tuple(contact_findings(answers)))
+        if all(answers.values()):
+            return
         ring = reach(settings, runtime, answers)
     except (PreflightError, StoreUnavailable) as exc:
-        return [*findings, fail("connection", _sentence(exc))], allowance
+        yield Told("connection", (fail("connection", _sentence(exc)),))
+        return
     try:
+        _wait_connected(ring)
+        yield Told("connection", ())
+        nodes = node_findings(settings, ring)
+        yield Told("nodes", tuple(nodes))
+        if failures(nodes):
+            return
+        yield _guarded("Strata's keyspace", lambda: preflight.look_at_strata(ring))
+        yield _guarded(QUORUM, lambda: access_findings(ring))
+        yield _guarded("own keyspace", lambda: [*preflight.look_at_own(ring), *may_create(ring)])
         skew = SkewMeter(ring, lambda _skew_s: None)
-        looks: list[tuple[str, Callable[[], list[Finding]]]] = [
-            ("nodes", lambda: node_findings(settings, ring)),
-            ("Strata's keyspace", lambda: preflight.look_at_strata(ring)),
-            ("own keyspace", lambda: [*preflight.look_at_own(ring), *may_create(ring)]),
-            ("rights", lambda: access_findings(ring)),
-            ("clocks", lambda: clock_findings(ring, skew)),
-        ]
-        for about, look in looks:
-            findings += _guarded(about, look) if runtime.now() < until else [_left_out(about)]
-        return findings, Allowance(ROUNDING_S, allowed_s(skew.offsets))
+        clocks = _guarded("clocks", lambda: clock_findings(ring, skew))
+        yield Told(clocks.look, clocks.findings, Allowance(ROUNDING_S, allowed_s(skew.offsets)))
     finally:
         ring.close(CLOSE_S)
 
 
-def _guarded(about: str, look: Callable[[], list[Finding]]) -> list[Finding]:
+def _wait_connected(ring: Ring) -> None:
+    """The driver is content with one node and connects to the others by the way: a node that is asked before counts
+    as silent."""
+    until = ring.runtime.now() + CONNECTED_S
+    while ring.runtime.now() < until:
+        if {host for host in ring.hosts.local() if host.is_up is not False} <= set(ring.lease_session.get_pool_state()):
+            return
+        ring.runtime.event().wait(LOOK_S)
+
+
+def _guarded(name: str, look: Callable[[], list[Finding]]) -> Told:
     try:
-        return look()
+        return Told(name, tuple(look()))
     except (PreflightError, StoreUnavailable) as exc:
-        return [fail(about, _sentence(exc))]
+        return Told(name, (fail(name, _sentence(exc)),))
 
 
 def _sentence(exc: Exception) -> str:
@@ -77,42 +128,30 @@ def _sentence(exc: Exception) -> str:
     return f"{text[0].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")
 
 
-def _left_out(about: str) -> Finding:
-    return warn(about, f"Not looked at: the ring took more than {BUDGET_S:g} s for what comes before. Try again.")
-
-
-def contact_findings(answers: Mapping[Contact, str | None]) -> list[Finding]:
-    """One a contact point. While one answers the others are no failure: the nodes are found through it."""
-    some = any(reason is None for reason in answers.values())
-    findings = []
-    for contact, reason in answers.items():
-        if reason is None:
-            findings.append(ok("contact point", f"{contact_in_words(contact)} answers."))
-        else:
-            says = f"{contact_in_words(contact)} cannot be used: {reason}."
-            findings.append(warn("contact point", says) if some else fail("contact point", says))
-    return findings
-
-
 def node_findings(settings: CassandraSettings, ring: Ring) -> list[Finding]:
     """The data centre, and for each of its nodes whether it answers and what it is."""
     local = ring.hosts.local()
     versions = _ask_nodes(ring, local, "SELECT release_version FROM system.local")
-    variants = _ask_nodes(ring, local, "SELECT value FROM system_views.settings WHERE name = 'paxos_variant'")
     silent = [host for host in local if isinstance(versions[host], Exception)]
-    findings = [ok("data centre", f"{len(local) - len(silent)} of {len(local)} nodes in {settings.local_dc} answer.")]
+    answering = [host for host in local if host not in silent]
+    variants = _ask_nodes(ring, answering, "SELECT value FROM system_views.settings WHERE name = 'paxos_variant'")
+    for host in silent:
+        ring.hosts.failed(host)  # what is asked next goes past it
+    told = f"{len(local) - len(silent)} of {len(local)} nodes in {settings.local_dc} answer."
+    findings = [fail("data centre", told) if len(silent) == len(local) else ok("data centre", told)]
     findings += [
         warn("node", f"The node {host.endpoint} does not answer: {in_words(versions[host])}.")  # type: ignore[arg-type]
         for host in silent
     ]
-    told = {version for version in versions.values() if isinstance(version, str)}
-    findings.append(version_finding(told))
+    findings.append(version_finding({version for version in versions.values() if isinstance(version, str)}))
     return [*findings, variant_finding({variant for variant in variants.values() if isinstance(variant, str)})]
 
 
 def _ask_nodes(ring: Ring, hosts: Sequence[Any], cql: str) -> dict[Any, str | Exception | None]:
     """The first column of the first row by node, all asked at once."""
-    futures = {host: ring.lease_session.execute_async(cql, execution_profile=LEASE, host=host) for host in hosts}
+    futures = {
+        host: ring.lease_session.execute_async(cql, execution_profile=LEASE, host=host, timeout=TRY_S) for host in hosts
+    }
     answers: dict[Any, str | Exception | None] = {}
     for host, future in futures.items():
         try:
@@ -121,30 +160,6 @@ def _ask_nodes(ring: Ring, hosts: Sequence[Any], cql: str) -> dict[Any, str | Ex
         except Exception as exc:  # the driver's errors have no common base
             answers[host] = exc
     return answers
-
-
-def version_finding(told: set[str]) -> Finding:
-    versions = ", ".join(sorted(told)) or "unknown"
-    if any(not version.startswith(("4.", "5.")) for version in told):
-        return warn("version", f"Cassandra {versions}: this daemon is made for 4.x and 5.x.")
-    if len(told) > 1:
-        return warn("version", f"The nodes run different versions of Cassandra ({versions}): finish the upgrade.")
-    return ok("version", f"Cassandra {versions}.")
-
-
-def variant_finding(told: set[str]) -> Finding:
-    """v2 halves what a renewal costs, and lets contenders for a lease queue (cassandra-facts.md I.4)."""
-    if not told:
-        return ok("paxos", "The variant of Paxos cannot be read here.")
-    if told == {SLOW_VARIANT}:
-        return warn(
-            "paxos",
-            "The nodes use Paxos v1, where a renewal costs twice as much and candidates get in each other's way:"
-            " consider paxos_variant: v2 in cassandra.yaml (on all nodes; read Cassandra's NEWS.txt on it first).",
-        )
-    if len(told) > 1:
-        return warn("paxos", f"The nodes use different variants of Paxos ({', '.join(sorted(told))}): set one.")
-    return ok("paxos", f"Paxos {', '.join(told)}.")
 
 
 def may_create(ring: Ring) -> list[Finding]:
@@ -176,24 +191,9 @@ def access_findings(ring: Ring) -> list[Finding]:
         return []
     failed = ask(ring, probes)
     rights = judge_rights(probes, failed, ring.settings.username)
-    if not rights:
+    if not rights and not failed:
         rights = [ok("rights", "Every table that the daemon uses may be read and written.")]
     return [*rights, *level_findings(probes, failed)]
-
-
-def level_findings(probes: Sequence[Probe], failed: Mapping[Probe, Exception]) -> list[Finding]:
-    """Reads at LOCAL_QUORUM, and conditional statements at LOCAL_SERIAL that commit at LOCAL_QUORUM."""
-    findings = []
-    for right, level in ((SELECT, "LOCAL_QUORUM"), (MODIFY, "LOCAL_SERIAL")):
-        asked = [probe for probe in probes if probe.right == right and not isinstance(failed.get(probe), Unauthorized)]
-        broken = [probe for probe in asked if probe in failed]
-        if broken:
-            why = in_words(failed[broken[0]])
-            says = f"{len(broken)} of {len(asked)} tables do not answer at {level} ({broken[0].name}: {why})."
-            findings.append(fail("levels", f"{says} Leases need it; see which nodes are down."))
-        elif asked:
-            findings.append(ok("levels", f"{level} works on {len(asked)} tables."))
-    return findings
 
 
 def clock_findings(ring: Ring, skew: SkewMeter) -> list[Finding]:
@@ -202,29 +202,3 @@ def clock_findings(ring: Ring, skew: SkewMeter) -> list[Finding]:
     host_s = ring.runtime.wall().timestamp() - ring.runtime.now()
     missing = [host for host in ring.hosts.local() if str(host.endpoint.address) not in skew.offsets]
     return judge_clocks(skew.offsets, host_s, [str(host.endpoint) for host in missing])
-
-
-def judge_clocks(offsets: Mapping[str, Offset], host_s: float, missing: Sequence[str]) -> list[Finding]:
-    """`host_s`: this host's wall clock, counted as the offsets are."""
-    findings = [_clock(node, offset, offset.seconds - host_s) for node, offset in sorted(offsets.items())]
-    if missing:
-        findings.append(warn("clock", f"The clock of {', '.join(missing)} could not be read within 200 ms."))
-    if FACTOR * spread_s(offsets) > LEAST_S:
-        findings.append(
-            warn(
-                "clock",
-                f"The nodes' clocks are {spread_s(offsets):.3g} s apart, so each lease allows for"
-                f" {allowed_s(offsets):.3g} s of skew: synchronise them (chrony, NTP).",
-            )
-        )
-    return findings
-
-
-def _clock(node: str, offset: Offset, ahead_s: float) -> Finding:
-    side = "ahead of" if ahead_s >= 0 else "behind"
-    says = f"The clock of {node} is {abs(ahead_s):.3f} s {side} this host's (measured to {offset.error_s:.3f} s)"
-    if abs(ahead_s) > STOPS_AT_S:
-        return fail("clock", f"{says}: over {STOPS_AT_S:g} s gc deletes nothing. Synchronise both (chrony, NTP).")
-    if abs(ahead_s) > LEAST_S + offset.error_s:
-        return warn("clock", f"{says}: synchronise both (chrony, NTP).")
-    return ok("clock", f"{says}.")

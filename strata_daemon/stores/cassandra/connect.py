@@ -43,7 +43,7 @@ SCHEMA_AGREEMENT_S = 10
 EXECUTORS = 4  # reconnects and re-prepares run there, and each may block on a silent node for CONNECT_S
 
 
-def new_cluster(settings: CassandraSettings) -> Any:
+def new_cluster(settings: CassandraSettings, connect_s: float = CONNECT_S) -> Any:
     """A driver's Cluster that has not connected yet. Raises PreflightError for files that cannot be read."""
     policy = TokenAwarePolicy(DCAwareRoundRobinPolicy(local_dc=settings.local_dc), shuffle_replicas=False)
 
@@ -73,8 +73,8 @@ def new_cluster(settings: CassandraSettings) -> Any:
             DDL: profile(DDL_REQUEST_S),
         },
         compression=False,
-        connect_timeout=CONNECT_S,
-        control_connection_timeout=CONNECT_S,
+        connect_timeout=connect_s,
+        control_connection_timeout=connect_s,
         idle_heartbeat_interval=HEARTBEAT_S,
         idle_heartbeat_timeout=HEARTBEAT_S,
         reconnection_policy=ConstantReconnectionPolicy(RECONNECT_S, max_attempts=None),
@@ -84,20 +84,22 @@ def new_cluster(settings: CassandraSettings) -> Any:
     )
 
 
-def connect(settings: CassandraSettings) -> tuple[Any, Any, Any]:
-    """The cluster with two sessions: one for leases, one for all else, each with connections of its own.
+def connect(settings: CassandraSettings, connect_s: float = CONNECT_S) -> tuple[Any, Any, Any]:
+    """The cluster with two sessions: one for leases, one for all else, each with connections of its own. `connect_s`:
+    how long one node may take to be connected to.
 
     Raises StoreUnavailable when no node answers (worth another try), PreflightError when another try would end the
     same way: password, certificate, data centre.
     """
     try:
-        cluster = new_cluster(settings)
+        cluster = new_cluster(settings, connect_s)
     except (UnresolvableContactPoints, UnicodeError) as exc:  # the driver looks names up at once
         names = ", ".join(host for host, _ in settings.hosts)
         raise StoreUnavailable(f"no name in STRATA_CASSANDRA_HOSTS is known ({names})") from exc
     try:
         with _unheard():
-            lease, bulk = cluster.connect(), cluster.connect()
+            # All nodes at once, since each one's clock is read next; a silent one costs `connect_s`, once.
+            lease, bulk = cluster.connect(wait_for_all_pools=True), cluster.connect()
     except Exception as exc:
         data_centres = sorted({host.datacenter for host in cluster.metadata.all_hosts() if host.datacenter})
         cluster.shutdown()

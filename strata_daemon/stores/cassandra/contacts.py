@@ -18,7 +18,7 @@ from strata_daemon.stores.cassandra.connect import connect, tls_context
 from strata_daemon.stores.cassandra.errors import tls_refusal
 from strata_daemon.stores.cassandra.ring import Ring
 
-WITHIN_S = 4.0
+WITHIN_S = 2.0
 OPTIONS = bytes([4, 0, 0, 0, 5, 0, 0, 0, 0])  # version 4, a request, no flags, stream 0, opcode 5, no body
 HEAD_BYTES, ANSWER, SUPPORTED, ERROR = 9, 0x80, 6, 0
 ENDED = "it ends the connection"
@@ -27,7 +27,7 @@ Contact = tuple[str, int]
 
 
 def knock(settings: CassandraSettings, runtime: Runtime) -> dict[Contact, str | None]:
-    """By contact point: None when it answers, else why not. Takes four seconds at most.
+    """By contact point: None when it answers, else why not. Takes three seconds at most.
 
     Raises PreflightError when a TLS file cannot be used."""
     context = tls_context(settings) if settings.is_tls else None
@@ -56,7 +56,7 @@ def reach(settings: CassandraSettings, runtime: Runtime, answers: dict[Contact, 
     if not answering:
         reasons = "; ".join(f"{in_words(contact)}: {reason}" for contact, reason in told.items())
         raise StoreUnavailable(f"No contact point of the ring can be used ({reasons}).")
-    return Ring(*connect(settings.model_copy(update={"hosts": answering})), settings, runtime)
+    return Ring(*connect(settings.model_copy(update={"hosts": answering}), WITHIN_S), settings, runtime)
 
 
 def _join(threads: Sequence[Thread], runtime: Runtime, deadline: float) -> list[bool]:

@@ -6,7 +6,6 @@ The driver has no common base for its errors (cassandra-facts.md II 2.3): what i
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import Iterator
 
 from cassandra import (
@@ -80,14 +79,9 @@ def tls_refusal(exc: BaseException) -> str | None:
     """Why TLS can never be with this node; None for other errors, and for one that was cut short. The driver makes an
     OSError with the number of an SSLError, and its text, out of each."""
     for cause in causes(exc):
-        if isinstance(cause, ssl.SSLError):
-            text = getattr(cause, "verify_message", None) or cause.reason or ""
-        elif isinstance(cause, OSError) and (found := TLS_TEXT.search(str(cause))):
-            text = found["words"]
-        else:
-            continue
-        if text and "EOF" not in text.upper():
-            return str(text)
+        found = TLS_TEXT.search(str(cause)) if isinstance(cause, OSError) else None
+        if found is not None and "EOF" not in found["words"]:
+            return found["words"].strip()
     return None
 
 

@@ -65,12 +65,12 @@ def _make_own(ring: Ring, *, may_apply: bool) -> bool:
     if is_own_ready(ring):
         return False
     replication = literal(ring.cluster.metadata.keyspaces[ring.settings.keyspace])
+    logger = log.logger("ring")
     if may_apply:
         try:
-            make_own(ring, replication)
+            make_own(ring, replication, lambda step: logger.info("own keyspace", extra={"step": step}))
         except Refused as exc:
             raise missing_own(ring, replication, str(exc)) from exc
-        log.logger("ring").info("own keyspace made", extra={"keyspace": ring.settings.own_keyspace, "version": VERSION})
         return True
     refresh(ring)  # another process may have made it just now
     if own_differences(ring) is None or own_differences(ring):

@@ -2,7 +2,7 @@
 
 For each table a read of a key that nobody uses, and a conditional statement on it that is always refused; both need a
 quorum, so they also tell whether the levels work. Statements are not prepared: a node that hangs would hold up each
-preparation. Blocks for two time-outs at most, however many probes.
+preparation. Blocks for four seconds at most, however many probes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from strata_daemon.stores.cassandra.statements import LEVEL, SERIAL_LEVEL
 from strata_daemon.stores.cassandra.strata_schema import BY_NAME, READ, WRITTEN
 
 ABOUT = "rights"
-TRIES = 2
+TRIES, TRY_S = 2, 2.0
 SELECT, MODIFY = "SELECT", "MODIFY"
 PROBED = "strata-daemon-probe"  # no lease, node, region or bucket has this name
 # A value for each type that occurs in a key of the tables that are probed.
@@ -97,7 +97,7 @@ def ask(ring: Ring, probes: Sequence[Probe]) -> dict[Probe, Exception]:
 
 def _send(ring: Ring, probe: Probe, host: Any) -> Any:
     statement = SimpleStatement(probe.cql, consistency_level=LEVEL, serial_consistency_level=SERIAL_LEVEL)
-    return ring.lease_session.execute_async(statement, execution_profile=LEASE, host=host)
+    return ring.lease_session.execute_async(statement, execution_profile=LEASE, host=host, timeout=TRY_S)
 
 
 def missing_rights(ring: Ring, probes: Sequence[Probe]) -> list[Finding]:

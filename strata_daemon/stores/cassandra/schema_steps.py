@@ -15,7 +15,7 @@ from typing import Any
 from cassandra.protocol import ConfigurationException
 
 from strata_daemon.base.errors import PreflightError, StoreUnavailable
-from strata_daemon.stores.cassandra.connect import DDL
+from strata_daemon.stores.cassandra.connect import DDL, LEASE
 from strata_daemon.stores.cassandra.errors import in_words, is_for_good
 from strata_daemon.stores.cassandra.ring import Ring
 from strata_daemon.stores.cassandra.schema import (
@@ -31,11 +31,11 @@ from strata_daemon.stores.cassandra.schema import (
     record_version,
 )
 from strata_daemon.stores.cassandra.schema_lease import NAME, SchemaLease
-from strata_daemon.stores.cassandra.statements import READ_VERSION
 from strata_daemon.stores.cassandra.strata_schema import BY_NAME, STRATA_TABLES, TYPES, create_type
 
 WAIT_S = 90.0  # for another process that is at it: its lease runs out after 60 s
 LOOK_S = 1.0
+TRIES = 2
 Say = Callable[[str], None]
 
 
@@ -44,7 +44,7 @@ class Refused(PreflightError):
 
 
 def silent(_: str) -> None:
-    """Says nothing: for a start, whose log has a line at the end."""
+    """Says nothing."""
 
 
 def found_tables(ring: Ring, keyspace: str) -> dict[str, Found] | None:
@@ -80,13 +80,20 @@ def own_differences(ring: Ring) -> Differences | None:
 
 def read_version(ring: Ring) -> int | None:
     """The version that was last written; None when none was. Raises StoreUnavailable, PreflightError."""
-    try:
-        rows = ring.read(READ_VERSION, (VERSION_NAME,))
-    except StoreUnavailable as exc:
-        if exc.__cause__ is not None and is_for_good(exc.__cause__):
-            raise Refused(f"the table {ring.settings.own_keyspace}.schema_version cannot be read: {exc}") from exc
-        raise
-    return rows[0][0] if rows else None
+    cql = f"SELECT version FROM {ring.settings.own_keyspace}.schema_version WHERE name = '{VERSION_NAME}'"
+    problem: Exception | None = None
+    for _ in range(TRIES):
+        host = ring.hosts.any()
+        try:
+            row = ring.lease_session.execute(cql, execution_profile=LEASE, host=host).one()
+            return row[0] if row else None
+        except Exception as exc:  # the driver's errors have no common base
+            if is_for_good(exc):
+                table = f"{ring.settings.own_keyspace}.schema_version"
+                raise Refused(f"the table {table} cannot be read: {in_words(exc)}") from exc
+            ring.hosts.failed(host)
+            problem = exc
+    raise StoreUnavailable(f"the version of the schema cannot be read: {in_words(problem or Exception())}") from problem
 
 
 def is_own_ready(ring: Ring) -> bool:
@@ -103,7 +110,7 @@ def make_own(ring: Ring, replication: str, say: Say = silent) -> None:
 
     Raises PreflightError when it is not permitted or cannot be, StoreUnavailable when another try may end better.
     """
-    with _lease(ring, lambda: is_own_ready(ring)) as lease:
+    with _lease(ring, lambda: is_own_ready(ring), say) as lease:
         if lease is not None:
             _mend(ring, ring.settings.own_keyspace, replication, OWN_TABLES, lease.keep, say)
             if (read_version(ring) or 0) < VERSION:
@@ -120,7 +127,7 @@ def make_strata(ring: Ring, replication: str, say: Say = silent) -> None:
     keyspace = ring.settings.keyspace
     refresh(ring)
     _mend(ring, keyspace, replication, [BY_NAME["worker_locks"]], lambda: None, say)
-    with _lease(ring, lambda: False) as lease:
+    with _lease(ring, lambda: False, say) as lease:
         assert lease is not None
         for name in TYPES:
             if name not in ring.cluster.metadata.keyspaces[keyspace].user_types:
@@ -131,12 +138,16 @@ def make_strata(ring: Ring, replication: str, say: Say = silent) -> None:
 
 
 @contextmanager
-def _lease(ring: Ring, is_done: Callable[[], bool]) -> Iterator[SchemaLease | None]:
+def _lease(ring: Ring, is_done: Callable[[], bool], say: Say) -> Iterator[SchemaLease | None]:
     """The lease, with the schema read anew under it; None when `is_done` while another process had it."""
     lease = SchemaLease(ring)
     give_up_at = ring.runtime.now() + WAIT_S
+    waits_for = ""
     try:
         while (holder := lease.try_take()) is not None:
+            if holder != waits_for:
+                say(f"waiting for another process ({holder}) that is at the schema")
+                waits_for = holder
             if ring.runtime.now() >= give_up_at:
                 raise StoreUnavailable(
                     f"another process ({holder}) has held the lease {NAME} for {WAIT_S:g} s, so the schema could not"

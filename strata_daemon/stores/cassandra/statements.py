@@ -90,10 +90,6 @@ REMOVE_NODE = Statement("cluster_nodes", "DELETE FROM {strata}.cluster_nodes WHE
 
 READ_CLOCK = Statement("system.local", "SELECT toUnixTimestamp(now()) FROM system.local")
 
-# -- the version of our schema
-
-READ_VERSION = Statement("schema_version", "SELECT version FROM {own}.schema_version WHERE name = ?")
-
 # -- objects, as far as gc asks (strata-keyspace.md 1.2)
 
 READ_MANIFESTS = Statement(

@@ -81,7 +81,7 @@ class GCDrain:
         if now_ms is None or ctx.is_stopping():
             return
         self._queue.recount(self._deps.region, slot_shards(slot, self._settings.shards))
-        if slot == 0:
+        if slot == 0 and not ctx.is_stopping():
             self._queue.mend(self._deps.region, self._cutoff_ms(now_ms))
 
     def _drain(self, ctx: RunContext, slot: int, tally: Tally) -> None:
@@ -104,6 +104,8 @@ class GCDrain:
         region, cutoff_ms = self._deps.region, self._cutoff_ms(now_ms)
         own = slot_shards(slot, self._settings.shards)
         shards = sorted({*self._queue.busy_shards(region, own, cutoff_ms), *self._queue.due_sweep(region, own)})
+        if ctx.is_stopping():
+            return  # each of these calls takes seconds on a busy ring, and a lease is handed over only after the last
         counted_at = self._deps.runtime.now()
         for page in self._queue.pages(region, shards, cutoff_ms, self._settings.batch_size):
             batch.run(page, {}, now_ms)

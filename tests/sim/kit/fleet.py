@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from strata_daemon.app import Daemon
 from strata_daemon.base.runtime.virtual import VirtualRuntime, VirtualWorld
+from strata_daemon.daemon import Daemon
 from strata_daemon.domain.sharding import gc_shard
 from strata_daemon.ports.gc_queue import GCEntry
+from strata_daemon.ports.stores import Stores
 from strata_daemon.settings import load
 from strata_daemon.stores.memory import open_memory
 from strata_daemon.stores.memory.leases import MemoryLeases
-from strata_daemon.stores.opening import Stores
 from strata_daemon.workers import registry
 from strata_daemon.workers.contract import Worker
 from tests.sim.kit.scripted_store import ScriptedLeaseStore

@@ -5,25 +5,25 @@ from __future__ import annotations
 import ssl
 
 import pytest
-from cassandra import AuthenticationFailed, OperationTimedOut, Unauthorized
+from cassandra import AuthenticationFailed, OperationTimedOut, Unauthorized, Unavailable
 from cassandra.cluster import NoHostAvailable
 
 from strata_daemon.base.cassandra_settings import CassandraSettings
 from strata_daemon.base.errors import PreflightError, StoreUnavailable
 from strata_daemon.base.findings import Grade
-from strata_daemon.stores.cassandra.checking import (
-    contact_findings,
-    judge_clocks,
-    level_findings,
-    variant_finding,
-    version_finding,
-)
 from strata_daemon.stores.cassandra.connect import _meaning
 from strata_daemon.stores.cassandra.errors import in_words, login_refusal, tls_refusal
 from strata_daemon.stores.cassandra.rights import MODIFY, SELECT, VALUES, judge_rights, own_probes, strata_probes
 from strata_daemon.stores.cassandra.schema import OWN_TABLES
 from strata_daemon.stores.cassandra.skew import Offset
 from strata_daemon.stores.cassandra.strata_schema import NEEDED
+from strata_daemon.stores.cassandra.verdicts import (
+    contact_findings,
+    judge_clocks,
+    level_findings,
+    variant_finding,
+    version_finding,
+)
 
 # The driver's own words, as a real ring made it say them.
 BAD_LOGIN = AuthenticationFailed(
@@ -145,6 +145,18 @@ def test_a_probe_without_an_answer_is_no_missing_right_but_a_level_that_does_not
     assert (read.grade, serial.grade) == (Grade.OK, Grade.FAIL)
     assert "LOCAL_SERIAL" in serial.says and "no answer in time" in serial.says
     assert level_findings(probes, dict.fromkeys(probes, NO_CREATE)) == []
+
+
+def test_a_few_tables_that_took_too_long_are_a_warning_unless_replicas_are_too_few() -> None:
+    """One node that hangs costs some reads their time, until the others have noticed it."""
+    probes = strata_probes("s")
+    read = [probe for probe in probes if probe.right == SELECT]
+    assert level_findings(probes, {read[0]: OperationTimedOut()})[0].grade is Grade.WARN
+    assert level_findings(probes, dict.fromkeys(read[:4], OperationTimedOut()))[0].grade is Grade.FAIL
+    too_few = Unavailable("", required_replicas=2, alive_replicas=1)
+    found = level_findings(probes, {read[0]: OperationTimedOut(), read[1]: too_few})[0]
+    assert found.grade is Grade.FAIL
+    assert f"{read[1].name}: too few replicas alive (1 of 2 that are needed)" in found.says
 
 
 def test_what_the_server_said_is_told_without_its_wrapping() -> None:
