@@ -19,6 +19,8 @@ from strata_daemon.leader.term import Phase
 from strata_daemon.leader.watch import Free
 
 MEMBERS_S = 2.0  # how often the nodes are compared with the share; they are read each 5 s
+# Conditional statements cost a ring most of all: a thousand attempts at once would only time each other out.
+AT_ONCE = 128
 TURN_S = 0.5  # between looks at what is wound down, or at the end of `run --once`
 
 
@@ -78,6 +80,8 @@ class Fanout:
             phase = slot.handle.view().phase
             if phase is Phase.ENDED:
                 slot.stage, slot.handle = Stage.FREE, None
+            elif slot.stage is Stage.LEAVING and slot.thread is None:
+                self._release(slot)
             elif slot.stage is Stage.TRYING and phase is Phase.HELD:
                 self._took(slot, now)
             elif slot.stage in (Stage.TRYING, Stage.HELD) and phase is Phase.LOST:
@@ -128,6 +132,10 @@ class Fanout:
             self._release(slot)
 
     def _release(self, slot: Slot) -> None:
+        """Now, or as soon as fewer are on their way."""
+        if self._count(Stage.RELEASING) >= AT_ONCE:
+            slot.stage = Stage.LEAVING
+            return
         slot.stage = Stage.RELEASING
         if slot.handle is not None:
             self._parts.locker.leave(slot.handle, surplus=slot.is_surplus)
@@ -164,10 +172,13 @@ class Fanout:
         share = quota(self._parts.slots, running, me)
         rank_s = rank_wait_s(running, me)
         self._turn_at = math.inf
+        trying = self._count(Stage.TRYING)
         for free in self._candidacy.free():
             slot = self._by_lease[free.lease]
             if slot.stage is not Stage.FREE or now < slot.rests_until:
                 continue
+            if trying >= AT_ONCE:
+                break  # the end of an attempt wakes this thread
             turn_at = _turn_at(free, rank_s, taken < share)
             if now < turn_at:
                 self._turn_at = min(self._turn_at, turn_at)
@@ -176,6 +187,10 @@ class Fanout:
             slot.stage = Stage.TRYING
             slot.kept_until = now + KEPT_S if taken >= share else 0.0
             taken += 1
+            trying += 1
+
+    def _count(self, stage: Stage) -> int:
+        return sum(slot.stage is stage for slot in self._slots)
 
     # -- waiting and the end
 

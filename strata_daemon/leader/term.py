@@ -70,6 +70,7 @@ class Term:
     reason: str = ""
     row_gone: bool = False
     may_linger: bool = False
+    early_s: float = 0.0
 
     @property
     def valid_until(self) -> float | None:
@@ -100,9 +101,15 @@ Event = Answer | Tick | Leave | Retime
 Step = tuple[Term, tuple[Try, ...]]
 
 
-def begin(lease: str, holder: str, timing: Timing, now: float, seen: int | None = None) -> Step:
-    """Start an attempt. `holder` is new for each; `seen` is the last fence this process saw for the lease."""
-    fresh = Term(lease, holder, timing, Phase.INSERTING, None, now + timing.window_s, seen=seen)
+def begin(
+    lease: str, holder: str, timing: Timing, now: float, seen: int | None = None, *, early_s: float = 0.0
+) -> Step:
+    """Start an attempt. `holder` is new for each; `seen` is the last fence this process saw for the lease.
+
+    `early_s`: how much sooner than the period the first renewal comes, so that leases taken together do not renew
+    together for ever.
+    """
+    fresh = Term(lease, holder, timing, Phase.INSERTING, None, now + timing.window_s, seen=seen, early_s=early_s)
     return _send(fresh, now, new_cycle=True)
 
 
@@ -110,7 +117,7 @@ def next_at(term: Term) -> float | None:
     """When the next `Tick` is due; None when only an answer or a `Leave` can change the term."""
     match term.phase:
         case Phase.HELD:
-            renew = term.cycle.retry_at if term.cycle else _confirmed(term) + term.timing.renew_s
+            renew = term.cycle.retry_at if term.cycle else _renewal_at(term)
             return min(renew, _confirmed(term) + term.timing.window_s)
         case Phase.LOST | Phase.ENDED:
             return None
@@ -150,7 +157,7 @@ def _repeat(term: Term, now: float) -> Step:
     if term.phase in (Phase.LOST, Phase.ENDED):
         return term, ()
     if term.cycle is None:
-        if term.phase is Phase.HELD and now >= _confirmed(term) + term.timing.renew_s:
+        if term.phase is Phase.HELD and now >= _renewal_at(term):
             return _send(term, now, new_cycle=True)
         return term, ()
     if now < term.cycle.retry_at:
@@ -217,7 +224,8 @@ def _renew_answered(term: Term, answer: Answer, now: float) -> Step:
         return term, ()  # of an older cycle: dropped
     if answer.outcome is Outcome.UNKNOWN:
         return _unknown(term, answer, now)
-    return replace(term, phase=Phase.HELD, confirmed_at=term.cycle.first_sent, cycle=None), ()
+    early_s = 0.0 if term.phase is Phase.HELD else term.early_s
+    return replace(term, phase=Phase.HELD, confirmed_at=term.cycle.first_sent, cycle=None, early_s=early_s), ()
 
 
 def _release_answered(term: Term, answer: Answer, now: float) -> Step:
@@ -274,6 +282,10 @@ def _send(term: Term, now: float, *, new_cycle: bool) -> Step:
             return term, (Release(term.lease, term.holder, number),)
         case _:
             return term, (Renew(term.lease, term.holder, number, term.timing.ttl_s),)
+
+
+def _renewal_at(term: Term) -> float:
+    return _confirmed(term) + term.timing.renew_s - term.early_s
 
 
 def _confirmed(term: Term) -> float:

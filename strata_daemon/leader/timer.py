@@ -54,6 +54,7 @@ from strata_daemon.leader.watch import Watch
 
 Logger = logging.LoggerAdapter[logging.Logger]
 
+EARLY_PART = 0.5  # of the period: leases taken together spread their renewals over it from the first one on
 RENEW_GRAIN_S = 0.1  # renewals due within this time go out as one batch
 
 
@@ -236,7 +237,9 @@ class LeaseTimer:
 
     def _begin(self, handle: TermHandle, now: float) -> None:
         holder = f"{self._node_id()}/{os.getpid()}/{uuid4()}"
-        term, requests = begin(handle.lease, holder, self._timing, now, self._fences.get(handle.lease))
+        early_s = self._runtime.random() * self._timing.renew_s * EARLY_PART
+        seen = self._fences.get(handle.lease)
+        term, requests = begin(handle.lease, holder, self._timing, now, seen, early_s=early_s)
         entry = _Entry(handle, term)
         self._entries[holder] = self._by_handle[handle] = entry
         with self._lock:

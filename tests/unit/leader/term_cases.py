@@ -8,7 +8,7 @@ window is 28 s, an attempt 3 s, a pause 0.75 s. The same cases catch the mutants
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -68,6 +68,7 @@ class Row:
     phase: str
     sends: tuple[tuple[str, int], ...] = ()
     holds: dict[str, Any] = field(default_factory=dict)
+    early_s: float = 0.0  # of a first row: what the attempt begins with
 
 
 def row(at: float, event: Make | None, phase: str, *sends: tuple[str, int], **holds: Any) -> Row:
@@ -80,6 +81,16 @@ CONFIRMING = [*DRAWN, row(0.2, applied("draw", 2), "confirming", ("renew", 3), t
 HELD = [*CONFIRMING, row(0.3, applied("renew", 3), "held", valid_until=28.2)]
 
 CASES: dict[str, list[Row]] = {
+    "the first renewal comes early by what the attempt was given, and only the first": [
+        replace(BEGIN, early_s=4.0),
+        *HELD[1:],
+        row(6.1, tick, "held"),
+        row(6.2, tick, "held", ("renew", 4)),
+        row(6.3, applied("renew", 4), "held", valid_until=34.2),
+        row(12.3, tick, "held"),
+        row(16.1, tick, "held"),
+        row(16.2, tick, "held", ("renew", 5)),
+    ],
     "an insert that is applied leads to the draw of a token": DRAWN,
     "the token comes after the insert and before the confirming renew": CONFIRMING,
     "the term begins with the confirming renew and counts from its send": HELD,
@@ -365,7 +376,7 @@ CASES: dict[str, list[Row]] = {
 def play(term: ModuleType, rows: list[Row]) -> None:
     """Play a case on a module with the names of `leader/term.py`; AssertionError says which row failed."""
     first = rows[0]
-    state, requests = term.begin(LEASE, ME, TIMING, first.at)
+    state, requests = term.begin(LEASE, ME, TIMING, first.at, early_s=first.early_s)
     for number, each in enumerate(rows):
         if number:
             assert each.event is not None

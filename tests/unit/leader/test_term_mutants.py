@@ -31,14 +31,24 @@ class Mutant:
 
 MUTANTS = [
     Mutant(
+        "the first renewal of a term comes early by what it was given",
+        "return _confirmed(term) + term.timing.renew_s - term.early_s",
+        "return _confirmed(term) + term.timing.renew_s",
+    ),
+    Mutant(
+        "only the first renewal comes early",
+        "early_s = 0.0 if term.phase is Phase.HELD else term.early_s",
+        "early_s = term.early_s",
+    ),
+    Mutant(
         "validity counts from the send, not from the answer",
-        "return replace(term, phase=Phase.HELD, confirmed_at=term.cycle.first_sent, cycle=None), ()",
-        "return replace(term, phase=Phase.HELD, confirmed_at=now, cycle=None), ()",
+        "return replace(term, phase=Phase.HELD, confirmed_at=term.cycle.first_sent, cycle=None, early_s=early_s), ()",
+        "return replace(term, phase=Phase.HELD, confirmed_at=now, cycle=None, early_s=early_s), ()",
     ),
     Mutant(
         "validity counts from the first send of the cycle, not from the last",
-        "return replace(term, phase=Phase.HELD, confirmed_at=term.cycle.first_sent, cycle=None), ()",
-        "return replace(term, phase=Phase.HELD, confirmed_at=term.cycle.sent, cycle=None), ()",
+        "return replace(term, phase=Phase.HELD, confirmed_at=term.cycle.first_sent, cycle=None, early_s=early_s), ()",
+        "return replace(term, phase=Phase.HELD, confirmed_at=term.cycle.sent, cycle=None, early_s=early_s), ()",
     ),
     Mutant(
         "a repeat belongs to the cycle of its first send",
@@ -67,8 +77,8 @@ MUTANTS = [
     ),
     Mutant(
         "unknown is not applied (renew)",
-        "    if answer.outcome is Outcome.UNKNOWN:\n        return _unknown(term, answer, now)\n    return replace(term, phase=Phase.HELD",
-        "    return replace(term, phase=Phase.HELD",
+        "    if answer.outcome is Outcome.UNKNOWN:\n        return _unknown(term, answer, now)\n    early_s",
+        "    early_s",
     ),
     Mutant(
         "unknown is not refused (insert)",
@@ -212,8 +222,8 @@ MUTANTS = [
     ),
     Mutant(
         "a renewal is due one period after the last good cycle's send",
-        "if term.phase is Phase.HELD and now >= _confirmed(term) + term.timing.renew_s:",
-        "if term.phase is Phase.HELD and now > _confirmed(term) + 2 * term.timing.renew_s:",
+        "return _confirmed(term) + term.timing.renew_s - term.early_s",
+        "return _confirmed(term) + 2 * term.timing.renew_s - term.early_s",
     ),
     Mutant(
         "an attempt that takes longer than the window is given up",
