@@ -42,25 +42,31 @@ def at_most(limit: float) -> Bound:
     return Bound(False, limit)
 
 
+def at_most_of_floor(share: float) -> Bound:
+    return Bound(False, share, of_floor=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured value beside its floor, in one unit. Without a floor of its own, `floor` is None."""
+    """A measured value beside its floor, in one unit. Without a floor of its own, `floor` is None; without a bound it
+    is reported, and nothing must be reached."""
 
     name: str
     unit: str
     measured: float
     floor: float | None
-    bound: Bound
+    bound: Bound | None
 
     @property
     def is_met(self) -> bool:
-        return self.bound.is_met(self.measured, self.floor)
+        return self.bound is None or self.bound.is_met(self.measured, self.floor)
 
     def cells(self) -> tuple[str, ...]:
         floor = "-" if self.floor is None else f"{_number(self.floor)} {self.unit}"
         ratio = f"{self.measured / self.floor:.2f}" if self.floor else "-"
-        verdict = "ok" if self.is_met else "MISSED"
-        return self.name, f"{_number(self.measured)} {self.unit}", floor, ratio, self.bound.shown(self.unit), verdict
+        verdict = "reported" if self.bound is None else "ok" if self.is_met else "MISSED"
+        must = "-" if self.bound is None else self.bound.shown(self.unit)
+        return self.name, f"{_number(self.measured)} {self.unit}", floor, ratio, must, verdict
 
 
 @dataclass(frozen=True, slots=True)

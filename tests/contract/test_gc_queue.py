@@ -4,40 +4,75 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from strata_daemon.base.runtime.real import RealRuntime
 from strata_daemon.domain.sharding import gc_shard
-from strata_daemon.ports.gc_queue import GCEntry, GCQueue, SetAside
+from strata_daemon.ports.gc_queue import GCEntry, GCQueue, QueueDepth, SetAside
 from strata_daemon.stores.memory import open_memory
 from strata_daemon.stores.sqlite import gc_queue as sqlite_gc_queue
 from strata_daemon.stores.sqlite import open_sqlite
 
+if TYPE_CHECKING:
+    from tests.cassandra.kit.keyspaces import Keyspaces
+
 REGION = "r"
-ALL = range(1024)
+ALL = range(64)  # of 1,024: a ring is asked for each partition
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def queue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GCQueue]:
+def _open(backend: str, folder: Path) -> Iterator[GCQueue]:
     runtime = RealRuntime()
-    stores = open_memory(REGION, runtime) if request.param == "memory" else open_sqlite(tmp_path, REGION, runtime)
+    stores = open_memory(REGION, runtime) if backend == "memory" else open_sqlite(folder, REGION, runtime)
     yield stores.meta.gc_queue
     stores.close()
 
 
+@pytest.fixture(params=["memory", "sqlite"])
+def local_queue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GCQueue]:
+    yield from _open(request.param, tmp_path)
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("cassandra", marks=pytest.mark.ring)])
+def queue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GCQueue]:
+    if request.param == "cassandra":
+        yield from _on_ring(request.getfixturevalue("keyspaces"))
+    else:
+        yield from _open(request.param, tmp_path)
+
+
+def _on_ring(keyspaces: Keyspaces) -> Iterator[GCQueue]:
+    from strata_daemon.stores.cassandra.connect import connect
+    from strata_daemon.stores.cassandra.gc_queue import CassandraGCQueue
+    from strata_daemon.stores.cassandra.ring import Ring
+
+    settings = keyspaces.settings()
+    ring = Ring(*connect(settings), settings, RealRuntime())
+    yield CassandraGCQueue(ring)
+    assert ring.close(5.0)
+
+
 def _entry(oid: str, at_ms: int = 1000, *, shard: int | None = None, region: str = REGION) -> GCEntry:
-    return GCEntry(region, gc_shard(oid) if shard is None else shard, at_ms, oid, "default", "p", "n")
+    return GCEntry(region, gc_shard(oid) % len(ALL) if shard is None else shard, at_ms, oid, "default", "p", "n")
 
 
 def _read(
     queue: GCQueue, region: str, shards: Sequence[int], before_ms: int, limit: int, skipped: int = 0
 ) -> list[GCEntry]:
-    """The page behind the first `skipped` ones; empty when there is none."""
-    pages = queue.pages(region, shards, before_ms, limit)
-    return list(next(islice(pages, skipped, None), []))
+    """Up to `limit` entries behind the first `skipped` pages, as one reads who has just got the lease."""
+    queue.forget(region, shards)
+    pages = islice(queue.pages(region, shards, before_ms, limit), skipped, None)
+    return list(islice(chain.from_iterable(pages), limit))
+
+
+def _depth(queue: GCQueue, region: str = REGION) -> QueueDepth:
+    """What whoever has just got the leases counted."""
+    queue.forget(region, ALL)
+    queue.recount(region, ALL)
+    return queue.depth(region)
 
 
 def _aside(entry: GCEntry, reason: str = "bad_oid", tries: int = 1, retry_at_ms: int = 5000) -> SetAside:
@@ -53,7 +88,10 @@ def test_what_was_queued_is_read_back_exactly(queue: GCQueue) -> None:
 def test_entries_come_shard_by_shard_and_the_oldest_first_in_each(queue: GCQueue) -> None:
     entries = [_entry("z", 3, shard=1), _entry("b", 5, shard=1), _entry("a", 9, shard=0), _entry("c", 5, shard=1)]
     queue.enqueue(entries)
-    assert [entry.oid for entry in _read(queue, REGION, [1, 0], 10, 10)] == ["a", "z", "b", "c"]
+    read = _read(queue, REGION, [1, 0], 10, 10)
+    assert [entry.oid for entry in read if entry.shard == 0] == ["a"]
+    assert [entry.oid for entry in read if entry.shard == 1] == ["z", "b", "c"]
+    assert [entry.shard for entry in read] == sorted((entry.shard for entry in read), reverse=read[0].shard == 1)
 
 
 def test_younger_entries_and_other_shards_and_regions_are_not_read(queue: GCQueue) -> None:
@@ -95,8 +133,8 @@ def test_queueing_twice_changes_nothing(queue: GCQueue) -> None:
     queue.enqueue([_entry("a")])
     queue.set_aside([_aside(_entry("a"))])
     queue.enqueue([_entry("a")])
-    assert queue.depth(REGION).entries == 0
-    assert queue.depth(REGION).set_aside == {"bad_oid": 1}
+    assert _depth(queue).entries == 0
+    assert _depth(queue).set_aside == {"bad_oid": 1}
 
 
 def test_what_is_set_aside_is_out_of_the_way_but_not_lost(queue: GCQueue) -> None:
@@ -104,7 +142,7 @@ def test_what_is_set_aside_is_out_of_the_way_but_not_lost(queue: GCQueue) -> Non
     queue.enqueue([entry, _entry("b")])
     assert queue.set_aside([_aside(entry)]) == 1
     assert [each.oid for each in _read(queue, REGION, ALL, 9999, 9)] == ["b"]
-    depth = queue.depth(REGION)
+    depth = _depth(queue)
     assert (depth.entries, depth.set_aside) == (1, {"bad_oid": 1})
     assert queue.due_set_aside(REGION, ALL, 4999, 9) == []
     assert queue.due_set_aside(REGION, ALL, 5000, 9) == [_aside(entry)]
@@ -126,20 +164,25 @@ def test_what_was_set_aside_can_be_acked(queue: GCQueue) -> None:
     queue.set_aside([_aside(entry)])
     queue.ack([entry])
     assert queue.due_set_aside(REGION, ALL, 9999, 9) == []
-    assert queue.depth(REGION).set_aside == {}
+    assert _depth(queue).set_aside == {}
 
 
 def test_the_room_for_what_is_set_aside_is_bounded_and_the_rest_stays_queued(
     queue: GCQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_gc_queue, "SET_ASIDE_MAX", 3)
+    # On a ring a daemon may use the part of the room that its shards are of all.
+    monkeypatch.setattr("strata_daemon.stores.cassandra.gc_shelf.SET_ASIDE_MAX", 3 * 1024 // len(ALL))
     entries = [_entry(f"{i}") for i in range(5)]
     queue.enqueue(entries)
+    queue.busy_shards(REGION, ALL, 0)
     assert queue.set_aside([_aside(entry) for entry in entries]) == 3
     assert len(_read(queue, REGION, ALL, 9999, 9)) == 2
 
 
-def test_setting_aside_what_is_not_queued_makes_no_entry(queue: GCQueue) -> None:
+def test_setting_aside_what_is_not_queued_makes_no_entry(local_queue: GCQueue) -> None:
+    """A ring is not asked: such a key is acked when it is due, since its chunk is absent."""
+    queue = local_queue
     assert queue.set_aside([_aside(_entry("gone"))]) == 0
     assert queue.due_set_aside(REGION, ALL, 9999, 9) == []
 
@@ -157,17 +200,19 @@ def test_what_is_due_comes_soonest_first_and_of_its_shards_only(queue: GCQueue, 
     assert [each.entry for each in due] == [mine[5], mine[4], mine[3], mine[2]]
 
 
-def test_an_oid_that_is_not_utf_8_can_be_queued_again_as_it_was_read(queue: GCQueue) -> None:
-    odd = _entry("\udcff\udcfe\x00x")
-    queue.enqueue([_entry("good"), odd])
+def test_an_oid_that_is_not_utf_8_can_be_queued_again_as_it_was_read(local_queue: GCQueue) -> None:
+    """Text in Cassandra is UTF-8, so there are none on a ring."""
+    queue = local_queue
+    odd = _entry("\udcff\udcfe\x00x", shard=2)
+    queue.enqueue([_entry("good", shard=1), odd])
     queue.enqueue([odd])
     (read,) = _read(queue, REGION, [odd.shard], 1000, 9)
     assert read == odd
     queue.set_aside([_aside(odd)])
     queue.enqueue([odd])
-    assert (queue.depth(REGION).entries, queue.depth(REGION).set_aside) == (1, {"bad_oid": 1})
+    assert (_depth(queue).entries, _depth(queue).set_aside) == (1, {"bad_oid": 1})
     queue.ack([odd])
-    assert queue.depth(REGION).set_aside == {}
+    assert _depth(queue).set_aside == {}
 
 
 def test_busy_shards_are_those_with_an_old_enough_entry(queue: GCQueue) -> None:
@@ -179,10 +224,10 @@ def test_busy_shards_are_those_with_an_old_enough_entry(queue: GCQueue) -> None:
 
 def test_the_depth_is_that_of_the_whole_queue(queue: GCQueue) -> None:
     """Defect G1."""
-    assert queue.depth(REGION).oldest_ms is None
+    assert _depth(queue).oldest_ms is None
     queue.enqueue([_entry(f"{i}", 5000 + i) for i in range(1200)])
     queue.enqueue([_entry("older", 4000)])
-    assert (queue.depth(REGION).entries, queue.depth(REGION).oldest_ms) == (1201, 4000)
+    assert (_depth(queue).entries, _depth(queue).oldest_ms) == (1201, 4000)
 
 
 ODD = {

@@ -1,19 +1,25 @@
-"""One suite for every node table."""
+"""One suite for every node table; in time by hand but on a real ring."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from strata_daemon.base.runtime.real import RealRuntime
 from strata_daemon.ports.nodes import NodeRow, Nodes
 from strata_daemon.stores.memory import open_memory
 from strata_daemon.stores.sqlite import open_sqlite
 from strata_daemon.stores.sqlite.nodes import SqliteNodes
 from tests.unit.leader.by_hand import HandRuntime
+
+if TYPE_CHECKING:
+    from tests.cassandra.kit.keyspaces import Keyspaces
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 123_000, tzinfo=UTC)
 
@@ -23,11 +29,47 @@ def runtime() -> HandRuntime:
     return HandRuntime()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def nodes(request: pytest.FixtureRequest, runtime: HandRuntime, tmp_path: Path) -> Iterator[Nodes]:
-    stores = open_memory("r", runtime) if request.param == "memory" else open_sqlite(tmp_path, "r", runtime)
+@dataclass(frozen=True)
+class Times:
+    """How the time of a node table goes by, and how exactly it tells what remains of a row."""
+
+    advance: Callable[[float], None]
+    ttl_s: int = 30
+    grain_s: float = 1e-6
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("cassandra", marks=pytest.mark.ring)])
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def times(backend: str, runtime: HandRuntime) -> Times:
+    # A TTL ends on a whole second of the coordinator; the rest is for a busy machine.
+    return (
+        Times(time.sleep, 4, 1.5) if backend == "cassandra" else Times(lambda s: setattr(runtime, "at", runtime.at + s))
+    )
+
+
+@pytest.fixture
+def nodes(request: pytest.FixtureRequest, backend: str, runtime: HandRuntime, tmp_path: Path) -> Iterator[Nodes]:
+    if backend == "cassandra":
+        yield from _on_ring(request.getfixturevalue("keyspaces"))
+        return
+    stores = open_memory("r", runtime) if backend == "memory" else open_sqlite(tmp_path, "r", runtime)
     yield stores.meta.nodes
     stores.close()
+
+
+def _on_ring(keyspaces: Keyspaces) -> Iterator[Nodes]:
+    from strata_daemon.stores.cassandra.connect import connect
+    from strata_daemon.stores.cassandra.nodes import CassandraNodes
+    from strata_daemon.stores.cassandra.ring import Ring
+
+    settings = keyspaces.settings()
+    ring = Ring(*connect(settings), settings, RealRuntime())
+    yield CassandraNodes(ring)
+    assert ring.close(5.0)
 
 
 def _row(node_id: str = "a") -> NodeRow:
@@ -42,17 +84,18 @@ def _row(node_id: str = "a") -> NodeRow:
     )
 
 
-def test_a_row_is_read_back_with_what_is_left_of_its_life(nodes: Nodes, runtime: HandRuntime) -> None:
-    nodes.write(_row(), 30)
-    runtime.at += 12.0
+def test_a_row_is_read_back_with_what_is_left_of_its_life(nodes: Nodes, times: Times) -> None:
+    nodes.write(_row(), times.ttl_s)
+    times.advance(times.ttl_s / 4)
     (row,) = nodes.read()
-    assert row.remaining_s == pytest.approx(18.0)
+    assert row.remaining_s == pytest.approx(0.75 * times.ttl_s, abs=times.grain_s)
     assert replace(row, remaining_s=None) == _row()
 
 
-def test_a_row_ends_with_its_ttl(nodes: Nodes, runtime: HandRuntime) -> None:
-    nodes.write(_row(), 30)
-    runtime.at += 30.0
+def test_a_row_ends_with_its_ttl(nodes: Nodes, times: Times) -> None:
+    nodes.write(_row(), times.ttl_s)
+    assert len(nodes.read()) == 1
+    times.advance(times.ttl_s)
     assert list(nodes.read()) == []
 
 
