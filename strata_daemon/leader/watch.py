@@ -8,6 +8,7 @@ timer thread; candidates read through `Candidacy`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ RESERVED_S = 3.0
 FREE_READ_S = 0.25  # while a lease looks free: shorter than the wait of a rank, so that nobody tries for a taken one
 NAMES_A_READ = 100  # IN over more partitions than this is a burden for one coordinator
 AFTER_END_S = 0.05  # past the known end, so that the read does not come an instant too early
+TOGETHER = 0.5  # of the poll period
+END_GRAIN_S = 0.25  # known ends that lie together are looked at together
 READ_TIMEOUT_S = 3.0  # a read without an answer is asked again
 
 
@@ -85,7 +88,11 @@ class Watch:
         if now >= self._next_signals:
             requests.append(ReadSignals(dict(self._seen)))
             self._next_signals = now + (SIGNALS_WAITING_S if self._watched else SIGNALS_IDLE_S)
-        names = [lease for lease, each in self._watched.items() if now >= each.next_read]
+        names: list[str] = []
+        if any(now >= each.next_read for each in self._watched.values()):
+            # What is due soon goes along, so that a thousand leases are ten reads a period and not a thousand.
+            soon = now + self._poll_s * TOGETHER
+            names = [lease for lease, each in self._watched.items() if each.next_read <= soon]
         for lease in names:
             self._watched[lease].next_read = now + READ_TIMEOUT_S
         for start in range(0, len(names), NAMES_A_READ):
@@ -115,7 +122,8 @@ class Watch:
             # A row without a holder is an insert's marker: it refuses everybody until it runs out (facts I.0.3).
             watched.ends_at = None if row.remaining_s is None else now + row.remaining_s
             if watched.ends_at is not None:
-                watched.next_read = min(watched.next_read, watched.ends_at + AFTER_END_S)
+                ends_at = math.ceil((watched.ends_at + AFTER_END_S) / END_GRAIN_S) * END_GRAIN_S
+                watched.next_read = min(watched.next_read, ends_at)
             watched.holder = row.holder
             return self._free.pop(lease, None) is not None
         watched.next_read = now + FREE_READ_S
@@ -151,5 +159,5 @@ class Watch:
         return changed
 
     def _period(self) -> float:
-        """The poll period, jittered by a tenth either way."""
-        return self._poll_s * (0.9 + 0.2 * self._jitter())
+        """The poll period, jittered by a twentieth either way."""
+        return self._poll_s * (0.95 + 0.1 * self._jitter())

@@ -78,9 +78,9 @@ class GCQueue(Protocol):
         """Bring up to date what `depth` tells of `shards`, where counting costs too much to be done for each asker."""
         ...
 
-    def mend(self, region: str, before_ms: int) -> None:
-        """Where the queue has mirrors: find what an interrupted ack or a foreign hand left in them, up to `before_ms`.
-        Only under the lease of slot 0. May take longer than the other calls."""
+    def mend(self, region: str, before_ms: int) -> Iterator[None]:
+        """Where the queue has mirrors: find what an interrupted ack or a foreign hand left in them, up to `before_ms`,
+        step by step as the caller iterates. Only under the lease of slot 0."""
         ...
 
     def ack(self, entries: Sequence[GCEntry]) -> None:

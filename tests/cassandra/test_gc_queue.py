@@ -83,6 +83,11 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
     return fields
 
 
+def _mend(made: Queue) -> None:
+    for _ in made.queue.mend(REGION, LATER_MS):
+        pass
+
+
 def _columns(row: Row) -> tuple[Any, ...]:
     return tuple(row)
 
@@ -183,44 +188,33 @@ def test_a_read_that_is_given_up_moves_no_floor(made: Queue) -> None:
     assert len(made.read()) == 290
 
 
-def test_a_partition_that_replicas_refuse_to_read_is_read_in_slices(
-    made: Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Defect j, faults.md 38, V1: more tombstones than a replica steps over. The bound is played here: a read of over
-    an hour fails, as it would with 100,000 tombstones in it."""
+def test_a_window_that_replicas_refuse_to_read_is_read_in_slices(made: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Defect j, faults.md 38, V1. The refusal is played here: the first read of all partitions together fails, and so
+    does each read of over an hour, as with 100,000 tombstones in it."""
     hour_ms = 3_600_000
     entries = [_entry(f"{i}", AT_MS + i * hour_ms // 4) for i in range(40)]
     made.queue.enqueue(entries)
-    plain_read, plain_begin = made.ring.read, made.ring.begin
-    refused, is_sliced = 0, False
+    plain = made.ring.read
+    refused: list[int] = []
 
     def read(statement: Any, values: Sequence[Any] = ()) -> list[Row]:
-        nonlocal refused, is_sliced
-        is_sliced = True
-        if statement is READ_SHARD and values[4] - max(values[2], AT_MS - hour_ms) > hour_ms // 2:
-            refused += 1
+        if statement is READ_SHARD and values[4] - values[2] > hour_ms:
+            refused.append(values[1])
             raise ReadRefused("the replicas failed to read")
-        return plain_read(statement, values)
+        return plain(statement, values)
 
-    def begin(requests: Sequence[Any], **options: Any) -> Any:
-        if not is_sliced:
-            return Refusing()
-        return plain_begin(requests, **options)
-
-    class Refusing:
+    class Refused:
         def wait(self) -> list[list[Row]]:
             raise ReadRefused("the replicas failed to read")
 
     monkeypatch.setattr(made.ring, "read", read)
-    monkeypatch.setattr(made.ring, "begin", begin)
-    monkeypatch.setattr(gc_window, "ROWS_A_PAGE", 3)
     shards = sorted({entry.shard for entry in entries})
-    window = gc_window.WindowRead(
-        made.ring, REGION, dict.fromkeys(shards, AT_MS - hour_ms), AT_MS + 11 * hour_ms, made.queue._entries
-    )
+    starts = dict.fromkeys(shards, AT_MS - hour_ms)
+    window = gc_window.WindowRead(made.ring, REGION, starts, AT_MS + 11 * hour_ms, made.queue._entries)
+    window._pending = Refused()  # type: ignore[assignment]
     found = [entry for page in window.pages() for entry in page]
     assert sorted(found) == sorted(entries)
-    assert refused
+    assert set(refused) == set(shards)
 
 
 # -- set aside
@@ -274,12 +268,12 @@ def _mirror(entry: GCEntry) -> dict[str, Any]:
 def test_work_that_only_the_old_table_has_reaches_the_queue(made: Queue) -> None:
     entry = _entry("old")
     made.write("gc_queue", _mirror(entry))
-    made.queue.mend(REGION, LATER_MS)
+    _mend(made)
     found = made.read()
     assert found == [entry]
     made.queue.ack(found)
     made.queue.forget(REGION, ALL)
-    made.queue.mend(REGION, LATER_MS)
+    _mend(made)
     assert not any(made.tables().values())
 
 
@@ -293,7 +287,7 @@ def test_what_an_interrupted_ack_left_in_a_mirror_is_a_ghost_and_goes(made: Queu
         " AND oid = %s",
         entry[:4],
     )
-    made.queue.mend(REGION, LATER_MS)
+    _mend(made)
     assert (AT_MS, "half") not in made.rows(table)
     assert made.rows("gc_entries_v2") == set()
 
@@ -304,7 +298,7 @@ def test_a_ghost_that_a_gateways_start_wrote_anew_is_worked_once_more_and_goes(m
     made.queue.enqueue([entry])
     made.queue.ack([entry])
     made.write("gc_entries_by_cluster", _mirror(entry))
-    made.queue.mend(REGION, LATER_MS)
+    _mend(made)
     found = made.read()
     assert found == [entry]
     made.queue.ack(found)
@@ -320,7 +314,7 @@ def test_mending_touches_neither_what_waits_nor_what_is_young_nor_other_regions(
     made.write("gc_queue", _mirror(young))
     made.write("gc_entries_by_cluster", _mirror(young._replace(region="other", oid="foreign")))
     before = made.tables()
-    made.queue.mend(REGION, LATER_MS)
+    _mend(made)
     assert made.tables() == before
     rows = made.client.run(f"SELECT region, oid FROM {made.keyspaces.strata}.gc_entries_by_cluster")
     assert ("other", "foreign") in [_columns(row) for row in rows]
@@ -349,7 +343,7 @@ def test_a_shard_that_no_slot_reads_is_said_once_and_left(made: Queue, caplog: p
     with caplog.at_level(logging.WARNING, "strata_daemon"):
         for _ in range(2):
             made.queue.forget(REGION, [0])
-            made.queue.mend(REGION, LATER_MS)
+            _mend(made)
     said = [record for record in caplog.records if record.msg == "gc shard out of range"]
     assert len(said) == 1 and _fields(said[0])["shard"] == 2000
     assert made.rows("gc_entries_v2") == {(AT_MS, "x")}

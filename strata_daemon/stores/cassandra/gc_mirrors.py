@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from strata_daemon.base import log
@@ -20,7 +21,7 @@ from strata_daemon.ports.gc_queue import GCEntry
 from strata_daemon.stores.cassandra.gc_floors import LAG_MS, START_MS
 from strata_daemon.stores.cassandra.gc_shelf import SHARDS
 from strata_daemon.stores.cassandra.ring import Ring, Row
-from strata_daemon.stores.cassandra.slices import slices
+from strata_daemon.stores.cassandra.slices import LAST_OID, ROWS_A_PAGE, Key, pages
 from strata_daemon.stores.cassandra.statements import (
     ACK_BY_CLUSTER,
     ACK_OLD,
@@ -38,6 +39,12 @@ SWEEP_S = 86_400.0  # everything
 # What is younger may still be worked on by the holder of its slot, or be on its way into the queue.
 PATIENCE_MS = 600_000
 KEYS_A_READ = 200
+
+
+@dataclass(slots=True)
+class _Tally:
+    restored: int = 0
+    ghosts: int = 0
 
 
 class Mirrors:
@@ -59,58 +66,59 @@ class Mirrors:
             self._swept_at.pop(region, None)
             self._old_floor.pop(region, None)
 
-    def mend(self, region: str, before_ms: int) -> None:
-        """What is due now. Raises StoreUnavailable; what was mended before stays so."""
+    def mend(self, region: str, before_ms: int) -> Iterator[None]:
+        """What is due now, a step a page: whoever has no more time stops in between, and it is due again. Raises
+        StoreUnavailable; what was mended before stays so."""
         now, until_ms = self._ring.runtime.now(), before_ms - PATIENCE_MS
         with self._lock:
             swept_at, mended_at = self._swept_at.get(region), self._mended_at.get(region)
             is_sweep = swept_at is None or now - swept_at >= SWEEP_S
             if not is_sweep and mended_at is not None and now - mended_at < PERIOD_S:
                 return
+            floor_ms = START_MS if is_sweep else self._old_floor.get(region, START_MS)
+        tally = _Tally()
+        yield from self._mend_old(region, floor_ms, until_ms, tally)
+        if is_sweep:
+            for cluster in self._clusters():
+                yield from self._mend_cluster(region, cluster, until_ms, tally)
+            self._tell_stray_shards()
+        with self._lock:
             self._mended_at[region] = now
             if is_sweep:
                 self._swept_at[region] = now
-            floor_ms = START_MS if is_sweep else self._old_floor.get(region, START_MS)
-        restored, ghosts = self._mend_old(region, floor_ms, until_ms)
-        if is_sweep:
-            for cluster in self._clusters():
-                more = self._mend_cluster(region, cluster, until_ms)
-                restored, ghosts = restored + more[0], ghosts + more[1]
-            self._tell_stray_shards()
-        with self._lock:
             self._old_floor[region] = until_ms - LAG_MS
-        if restored or ghosts:
-            fields = {"region": region, "restored": restored, "ghosts": ghosts}
+        if tally.restored or tally.ghosts:
+            fields = {"region": region, "restored": tally.restored, "ghosts": tally.ghosts}
             self._log.warning("gc mirrors mended", extra=fields)
 
-    def _mend_old(self, region: str, from_ms: int, until_ms: int) -> tuple[int, int]:
+    def _mend_old(self, region: str, from_ms: int, until_ms: int, tally: _Tally) -> Iterator[None]:
         if not self._dual_write:
-            return 0, 0
+            return
 
         def delete(stamp: int, entries: Sequence[GCEntry]) -> list[Any]:
             keys = [(entry.enqueued_at_ms, entry.oid) for entry in entries]
             return [self._ring.bind(ACK_OLD, (stamp, region, keys))]
 
-        return self._mend(region, READ_OLD, (region,), from_ms, until_ms, delete)
+        rows = self._pages(READ_OLD, (region,), from_ms, until_ms)
+        yield from self._mend(region, rows, delete, tally)
 
-    def _mend_cluster(self, region: str, cluster: str, until_ms: int) -> tuple[int, int]:
+    def _mend_cluster(self, region: str, cluster: str, until_ms: int, tally: _Tally) -> Iterator[None]:
         def delete(stamp: int, entries: Sequence[GCEntry]) -> list[Any]:
             keys = [(entry.region, entry.enqueued_at_ms, entry.oid) for entry in entries]
             return [self._ring.bind(ACK_BY_CLUSTER, (stamp, cluster, keys))]
 
-        return self._mend(region, READ_BY_CLUSTER, (cluster, region), START_MS, until_ms, delete)
+        rows = self._pages(READ_BY_CLUSTER, (cluster, region), START_MS, until_ms)
+        yield from self._mend(region, rows, delete, tally)
 
     def _mend(
         self,
         region: str,
-        statement: Statement,
-        where: Sequence[Any],
-        from_ms: int,
-        until_ms: int,
+        pages_of: Iterator[list[Row]],
         delete: Callable[[int, Sequence[GCEntry]], list[Any]],
-    ) -> tuple[int, int]:
-        restored = ghosts = 0
-        for rows in self._slices(statement, where, from_ms, until_ms):
+        tally: _Tally,
+    ) -> Iterator[None]:
+        for rows in pages_of:
+            yield
             for start in range(0, len(rows), KEYS_A_READ):
                 now_us = int(self._ring.runtime.wall().timestamp() * 1_000_000)
                 part = [_mirror(region, row, now_us) for row in rows[start : start + KEYS_A_READ]]
@@ -121,12 +129,11 @@ class Mirrors:
                 self._ring.gather([self._ring.bind(RESTORE, _restored(entry, us)) for entry, us in lost])
                 back = self._present([entry for entry, _ in lost])
                 gone = [(entry, us) for entry, us in lost if entry not in back]
-                restored += len(back)
-                ghosts += len(gone)
+                tally.restored += len(back)
+                tally.ghosts += len(gone)
                 if gone:
                     stamp = max(now_us, *(us + 1 for _, us in gone))
                     self._ring.gather(delete(stamp, [entry for entry, _ in gone]))
-        return restored, ghosts
 
     def _present(self, entries: Sequence[GCEntry]) -> set[GCEntry]:
         """Those that the queue has."""
@@ -143,11 +150,11 @@ class Mirrors:
             found.update(each for each in group if (each.enqueued_at_ms, each.oid) in keys)
         return found
 
-    def _slices(self, statement: Statement, where: Sequence[Any], from_ms: int, until_ms: int) -> Iterator[list[Row]]:
-        def read(start_ms: int, end_ms: int) -> list[Row]:
-            return self._ring.read(statement, (*where, start_ms, end_ms))
+    def _pages(self, statement: Statement, where: Sequence[Any], from_ms: int, until_ms: int) -> Iterator[list[Row]]:
+        def read(key: Key, end_ms: int) -> list[Row]:
+            return self._ring.read(statement, (*where, *key, end_ms, ROWS_A_PAGE))
 
-        return slices(read, statement.table, from_ms, until_ms)
+        return pages(read, statement.table, (from_ms, LAST_OID), until_ms)
 
     def _clusters(self) -> list[str]:
         return sorted({row[0] for row in self._ring.read(CLUSTERS_IN_USE)})

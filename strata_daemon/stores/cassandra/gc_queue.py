@@ -215,8 +215,8 @@ class CassandraGCQueue:
         self._shelf.load(region, shards)
         self._depths.refresh(region, {shard: self._start_ms(region, [shard]) for shard in shards})
 
-    def mend(self, region: str, before_ms: int) -> None:
-        self._mirrors.mend(region, before_ms)
+    def mend(self, region: str, before_ms: int) -> Iterator[None]:
+        return self._mirrors.mend(region, before_ms)
 
     def depth(self, region: str) -> QueueDepth:
         return self._depths.read(region)

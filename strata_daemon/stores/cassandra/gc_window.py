@@ -7,11 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from strata_daemon.ports.gc_queue import GCEntry
 from strata_daemon.stores.cassandra.ring import Pending, ReadRefused, Ring, Row
-from strata_daemon.stores.cassandra.slices import slices
+from strata_daemon.stores.cassandra.slices import ROWS_A_PAGE, Key, pages
 from strata_daemon.stores.cassandra.statements import READ_SHARD
-
-ROWS_A_PAGE = 500  # of one partition
-LAST_OID = "\U0010ffff"
 
 Entries = Callable[[str, int, Sequence[Row]], list[GCEntry]]
 
@@ -51,21 +48,11 @@ class WindowRead:
         )
 
     def _in_slices(self) -> Iterator[list[GCEntry]]:
-        """What is left of each shard, one after the other. An entry before the point that was reached is not read."""
-        for shard, (at_ms, oid) in self._after.items():
+        """What is left of each shard, one after the other."""
+        for shard, after in self._after.items():
 
-            def read(start_ms: int, end_ms: int, shard: int = shard, at_ms: int = at_ms) -> list[Row]:
-                rows: list[Row] = []
-                # What bears the very first instant may be left; what bears another slice's start was in the one before.
-                key = (start_ms, "" if start_ms == at_ms else LAST_OID)
-                while True:
-                    page = self._ring.read(READ_SHARD, (self._region, shard, *key, end_ms, ROWS_A_PAGE))
-                    rows += page
-                    if len(page) < ROWS_A_PAGE:
-                        return rows
-                    key = (page[-1][0], page[-1][1])
+            def read(key: Key, end_ms: int, shard: int = shard) -> list[Row]:
+                return self._ring.read(READ_SHARD, (self._region, shard, *key, end_ms, ROWS_A_PAGE))
 
-            for rows in slices(read, "gc_entries_v2", at_ms, self._before_ms):
-                behind = [row for row in rows if (row[0], row[1]) > (at_ms, oid)]
-                if behind:
-                    yield self._entries(self._region, shard, behind)
+            for rows in pages(read, "gc_entries_v2", after, self._before_ms):
+                yield self._entries(self._region, shard, rows)

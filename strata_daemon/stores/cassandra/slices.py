@@ -1,4 +1,4 @@
-"""Reads a long stretch of time of one partition in slices that the replicas will read.
+"""Reads a long stretch of time of one partition, page by page, in slices that the replicas will read.
 
 Acked entries leave tombstones for ten days, and a read that passes over a hundred thousand of them fails (defect j,
 V1). A slice that fails is halved.
@@ -11,53 +11,44 @@ from collections.abc import Callable, Iterator
 from strata_daemon.base import log
 from strata_daemon.stores.cassandra.ring import ReadRefused, Row
 
-FIRST_MS = 1_500_000_000_000  # 2017: before the first Strata; what is older is read in one slice
-TOMBSTONES_MS = 10 * 86_400_000
-SLICE_MS = 3_600_000
+ROWS_A_PAGE = 500
 NARROWEST_MS = 1000
 LEFT_MAX = 20
+FIRST_MS = 1_500_000_000_000  # 2017: before the first Strata, so that no halving is lost on the time before
+LAST_OID = "\U0010ffff"
+Key = tuple[int, str]  # enqueued_at_ms, oid
 
-Read = Callable[[int, int], list[Row]]
+ReadPage = Callable[[Key, int], list[Row]]
 
 
-def slices(read: Read, table: str, from_ms: int, until_ms: int) -> Iterator[list[Row]]:
-    """Rows in (from, until], oldest first. `read` reads one such stretch. Raises StoreUnavailable.
+def pages(read: ReadPage, table: str, after: Key, until_ms: int) -> Iterator[list[Row]]:
+    """Rows behind `after` up to `until_ms`, oldest first. `read` gives up to ROWS_A_PAGE rows behind a key, up to an
+    instant; each begins with its enqueued_at in milliseconds and its oid. Raises StoreUnavailable.
 
     A second that they still refuse is left, said, and tried again with the next sweep: no gateway queues a hundred
     thousand entries a second, so tombstones are not the reason. Raises ReadRefused when that goes on.
     """
-    waiting = cuts(from_ms, until_ms)
+    waiting = [(after, until_ms)]
     left = 0
     while waiting:
-        start_ms, end_ms = waiting.pop(0)
+        key, end_ms = waiting.pop()
         try:
-            rows = read(start_ms, end_ms)
+            rows = read(key, end_ms)
         except ReadRefused as exc:
+            start_ms = max(key[0], FIRST_MS)
             if end_ms - start_ms > NARROWEST_MS:
                 middle_ms = (start_ms + end_ms) // 2
-                waiting[:0] = [(start_ms, middle_ms), (middle_ms, end_ms)]
+                # What bears the middle instant belongs to the first half, whatever its oid.
+                waiting += [((middle_ms, LAST_OID), end_ms), (key, middle_ms)]
                 continue
             left += 1
             if left > LEFT_MAX:
                 raise
-            fields = {"table": table, "at_ms": end_ms, "error": str(exc)}
-            log.logger("gc").error("gc entries not readable", extra=fields)
+            log.logger("gc").error(
+                "gc entries not readable", extra={"table": table, "at_ms": end_ms, "error": str(exc)}
+            )
             continue
+        if len(rows) == ROWS_A_PAGE:
+            waiting.append(((rows[-1][0], rows[-1][1]), end_ms))
         if rows:
             yield rows
-
-
-def cuts(from_ms: int, until_ms: int) -> list[tuple[int, int]]:
-    """The last ten days, in which tombstones live, by the hour; the time before at once."""
-    recent_ms = max(from_ms, until_ms - TOMBSTONES_MS)
-    found = []
-    start_ms = from_ms
-    for end_ms in (FIRST_MS, recent_ms):
-        if start_ms < end_ms <= until_ms:
-            found.append((start_ms, end_ms))
-            start_ms = end_ms
-    while start_ms < until_ms:
-        end_ms = min(start_ms + SLICE_MS, until_ms)
-        found.append((start_ms, end_ms))
-        start_ms = end_ms
-    return found

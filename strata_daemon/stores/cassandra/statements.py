@@ -158,12 +158,13 @@ ACK_OLD = Statement(
 READ_OLD = Statement(
     "gc_queue",
     "SELECT toUnixTimestamp(enqueued_at), oid, cluster, pool, namespace, WRITETIME(pool) FROM {strata}.gc_queue"
-    " WHERE region = ? AND enqueued_at > ? AND enqueued_at <= ?",
+    " WHERE region = ? AND (enqueued_at, oid) > (?, ?) AND enqueued_at <= ? LIMIT ?",
 )
 READ_BY_CLUSTER = Statement(
     "gc_entries_by_cluster",
     "SELECT toUnixTimestamp(enqueued_at), oid, cluster, pool, namespace, WRITETIME(pool)"
-    " FROM {strata}.gc_entries_by_cluster WHERE cluster = ? AND region = ? AND enqueued_at > ? AND enqueued_at <= ?",
+    " FROM {strata}.gc_entries_by_cluster WHERE cluster = ? AND region = ? AND (enqueued_at, oid) > (?, ?)"
+    " AND enqueued_at <= ? LIMIT ?",
 )
 CLUSTERS_IN_USE = Statement("gc_entries_by_cluster", "SELECT DISTINCT cluster FROM {strata}.gc_entries_by_cluster")
 

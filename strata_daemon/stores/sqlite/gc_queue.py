@@ -66,8 +66,9 @@ class SqliteGCQueue:
     def recount(self, region: str, shards: Sequence[int]) -> None:
         """`depth` counts."""
 
-    def mend(self, region: str, before_ms: int) -> None:
+    def mend(self, region: str, before_ms: int) -> Iterator[None]:
         """There are no mirrors."""
+        return iter(())
 
     def _read(
         self, region: str, shards: Sequence[int], before_ms: int, limit: int, after: GCEntry | None

@@ -82,7 +82,9 @@ class GCDrain:
             return
         self._queue.recount(self._deps.region, slot_shards(slot, self._settings.shards))
         if slot == 0 and not ctx.is_stopping():
-            self._queue.mend(self._deps.region, self._cutoff_ms(now_ms))
+            for _ in self._queue.mend(self._deps.region, self._cutoff_ms(now_ms)):
+                if ctx.is_stopping():
+                    return
 
     def _drain(self, ctx: RunContext, slot: int, tally: Tally) -> None:
         now_ms = self._now_ms()

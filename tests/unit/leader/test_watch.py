@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from strata_daemon.leader.store import LeaseRow, LeaseRows, ReadLeases, ReadSignals, Released, SignalRows
@@ -72,11 +73,11 @@ def test_a_waited_lease_is_read_at_the_sooner_of_its_end_and_the_poll_period() -
     watch.want(["a"], 10.0)
     watch.due(10.0)
     _rows(watch, 10.0, a=LeaseRow("n/1/u", 2.0))
-    assert _reads(watch, 11.9) == []
-    assert _reads(watch, 12.1) == [("a",)]
-    _rows(watch, 12.1, a=LeaseRow("n/1/u", 20.0))
-    assert _reads(watch, 17.0) == []
-    assert _reads(watch, 17.1) == [("a",)]
+    assert _reads(watch, 12.2) == []
+    assert _reads(watch, 12.25) == [("a",)]
+    _rows(watch, 12.25, a=LeaseRow("n/1/u", 20.0))
+    assert _reads(watch, 17.2) == []
+    assert _reads(watch, 17.25) == [("a",)]
 
 
 def test_a_row_that_never_ends_is_read_each_poll_and_no_more() -> None:
@@ -190,3 +191,19 @@ def test_a_name_that_is_waited_for_no_more_is_forgotten() -> None:
     watch.want([], 1.0)
     assert not watch.free
     assert not _signals(watch, 2.0, "n", (1, "a", False))
+
+
+def test_many_waited_leases_are_read_together_once_a_period() -> None:
+    """An idle standby costs a read a period for each hundred leases, not one for each lease."""
+    jitters = itertools.cycle([0.0, 0.3, 0.9, 0.1, 0.7])
+    watch = Watch(5.0, lambda: next(jitters))
+    watch.want([f"lease-{i}" for i in range(150)], 0.0)
+    reads = 0
+    for step in range(500):
+        now = step / 10
+        for request in watch.due(now):
+            if isinstance(request, ReadLeases):
+                reads += 1
+                rows = {name: LeaseRow("n/1/u", 25.0 + step % 7) for name in request.leases}
+                watch.on_rows(LeaseRows(request, rows), now)
+    assert 18 <= reads <= 22

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from strata_daemon.stores.cassandra.gc_floors import LAG_MS, LAG_READ_S, START_MS, SWEEP_S, Floors
-from strata_daemon.stores.cassandra.slices import SLICE_MS, TOMBSTONES_MS, cuts
 
 CUTOFF_MS = 1_800_000_000_000
 
@@ -60,14 +59,3 @@ def test_a_read_that_did_not_begin_at_the_beginning_makes_no_floor() -> None:
     floors = Floors()
     floors.read_up_to("r", 7, CUTOFF_MS, CUTOFF_MS + 1, 0.0)
     assert floors.due_sweep("r", [7], 1.0) == [7]
-
-
-def test_the_slices_of_a_stretch_of_time_cover_it_once() -> None:
-    for start_ms in (START_MS, CUTOFF_MS - 3 * SLICE_MS - 5, CUTOFF_MS - TOMBSTONES_MS - 7, CUTOFF_MS):
-        found = cuts(start_ms, CUTOFF_MS)
-        assert [end for _, end in found[:-1]] == [start for start, _ in found[1:]]
-        if start_ms < CUTOFF_MS:
-            assert (found[0][0], found[-1][1]) == (start_ms, CUTOFF_MS)
-            assert all(end - start <= SLICE_MS for start, end in found if start >= CUTOFF_MS - TOMBSTONES_MS)
-        else:
-            assert found == []
