@@ -42,6 +42,8 @@ def test_data_folder_that_goes_in_mid_run_keeps_its_entries(how: str, daemons: D
     assert status(state)["queue"] == {
         "region": REGION,
         "entries": 0,
+        "is_at_least": False,
+        "counted_age_s": None,
         "oldest_age_s": None,
         "set_aside": {"unavailable": 30},
     }
