@@ -12,7 +12,7 @@ import signal
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from figure import Bench, Figure, at_most, spread
@@ -40,11 +40,15 @@ CLEAN_MAX_S, CLEAN_MEDIAN_S = 1.0, 0.6
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Two processes on one state folder. `command` gives that of a node, with its settings."""
+    """Two processes on one state folder. `command` gives that of a node, with its settings.
+
+    `signalled`: the wall time of each signal, for whoever compares with times in a log.
+    """
 
     state: Path
     command: Callable[[str], tuple[Sequence[str], dict[str, str]]]
     refill: Callable[[], None]
+    signalled: list[float] = field(default_factory=list)
 
     def start(self, node: str, number: int) -> Process:
         command, settings = self.command(node)
@@ -81,6 +85,7 @@ class Contest:
         time.sleep(SETTLE_S + random.random() * SPREAD_S)
         if not all(chunk.exists() for chunk in chunks):
             raise Failed("the holder collected chunks although it should have been idle")
+        self.signalled.append(time.time())
         sent_at = holder.send(number)
         took_s = wait_gone(chunks) - sent_at
         code = holder.wait_end()

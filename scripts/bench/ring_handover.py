@@ -1,5 +1,5 @@
-"""How long a lease on a ring is nobody's: after SIGTERM until the other daemon's first effect; after SIGKILL until the
-next term, counted from the last renewal of the one that was killed.
+"""How long a lease on a ring is nobody's: after SIGTERM until the other daemon's term, and its first effect; after
+SIGKILL until the next term, counted from the last renewal of the one that was killed.
 
 With one lease the rounds are those of `handover`, on the ring. With many, a standby that came just before takes them
 all: the share of two nodes has not been balanced yet, so more changes hands at once than it ever would after that.
@@ -37,7 +37,6 @@ LONG_TTL_S, LONG_RENEW_S, LONG_ROUNDS = 30, 10.0, 5
 SHORT_TTL_S, SHORT_RENEW_S, SHORT_ROUNDS = 10, 2.0, 10
 LEASE = "gc-leader-0"
 REGION = "bench-handover"
-STOPS = "daemon stopping"
 FLOOR_LEASE = "bench-floor-lease"
 
 
@@ -45,15 +44,19 @@ def clean(bench: Bench, ground: Ground) -> list[Figure]:
     ground.empty()
     count = bench.pick(ROUNDS, QUICK_ROUNDS)
     contest = _product(bench, ground)
-    took = contest.rounds(count, signal.SIGTERM)
-    bench.say(f"first effect: {spread(took, 's')}")
-    bench.say(f"new holder, from the old one's line that it stops: {spread(list(_new_holders(contest, count)), 's')}")
+    effects = contest.rounds(count, signal.SIGTERM)
+    took = list(_new_holders(contest))
+    bench.say(f"new holder: {spread(took, 's')}")
+    bench.say(f"its first effect: {spread(effects, 's')}")
     least = _floor(bench, ground).rounds(bench.pick(FLOOR_ROUNDS, QUICK_ROUNDS), signal.SIGTERM)
     bench.say(f"floor: {spread(least, 's')}")
+    middle, most = statistics.median(least), max(least)
     name = f"ring: clean handover, 1 shard, {count} rounds"
     return [
-        Figure(f"{name}, median", "s", statistics.median(took), statistics.median(least), at_most(CLEAN_MEDIAN_S)),
-        Figure(f"{name}, max", "s", max(took), max(least), at_most(CLEAN_MAX_S)),
+        Figure(f"{name}, new holder, median", "s", statistics.median(took), middle, at_most(CLEAN_MEDIAN_S)),
+        Figure(f"{name}, new holder, max", "s", max(took), most, at_most(CLEAN_MAX_S)),
+        Figure(f"{name}, its first effect, median", "s", statistics.median(effects), middle, None),
+        Figure(f"{name}, its first effect, max", "s", max(effects), most, None),
     ]
 
 
@@ -92,14 +95,11 @@ def _put_files(state: Path, oids: Sequence[str]) -> None:
         (folder / oid).write_bytes(b"\0" * 1024)
 
 
-def _new_holders(contest: Contest, count: int) -> Iterator[float]:
-    """For each round the seconds between two lines: that the old one stops, and that the new one leads."""
-    for index in range(1, count + 1):
-        stops, leads = (
-            next(line.at for line in read_log(contest.state / f"log-{number}-{NODES[number % 2]}") if line.msg == msg)
-            for number, msg in ((index - 1, STOPS), (index, LEADS))
-        )
-        yield leads - stops
+def _new_holders(contest: Contest) -> Iterator[float]:
+    """For each round the seconds from the signal until the log of the other one says that it leads."""
+    for number, sent_at in enumerate(contest.signalled, 1):
+        log = contest.state / f"log-{number}-{NODES[number % 2]}"
+        yield next(line.at for line in read_log(log) if line.msg == LEADS) - sent_at
 
 
 def clean_many(bench: Bench, ground: Ground) -> list[Figure]:

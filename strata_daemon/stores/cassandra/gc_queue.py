@@ -64,7 +64,7 @@ class CassandraGCQueue:
             limits.append(min(aside, ASIDE_MAX) + 1)
             requests.append(self._ring.bind(SHARD_FIRSTS, (region, group, start_ms, limits[-1])))
         busy: set[int] = set()
-        for limit, rows in zip(limits, self._ring.gather(requests), strict=True):
+        for limit, rows in zip(limits, self._ring.gather(requests, is_patient=False), strict=True):
             busy.update(self._busy(region, rows, before_ms, limit))
         return sorted(busy)
 

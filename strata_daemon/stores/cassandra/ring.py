@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cassandra import ReadFailure
+from cassandra.cluster import EXEC_PROFILE_DEFAULT
 from cassandra.concurrent import execute_concurrent
 from cassandra.query import BatchStatement, BatchType
 
 from strata_daemon.base.cassandra_settings import CassandraSettings
 from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.runtime import Runtime
+from strata_daemon.stores.cassandra.connect import LOOK
 from strata_daemon.stores.cassandra.errors import in_words, is_for_good
 from strata_daemon.stores.cassandra.hosts import Hosts
 from strata_daemon.stores.cassandra.statements import LEVEL, SERIAL_LEVEL, Statement
@@ -81,27 +83,34 @@ class Ring:
             made.add(self.prepared(statement), values)
         return made
 
-    def read(self, statement: Statement, values: Sequence[Any] = ()) -> list[Row]:
+    def read(self, statement: Statement, values: Sequence[Any] = (), *, is_patient: bool = True) -> list[Row]:
         """All rows, all pages. Raises StoreUnavailable."""
-        return self.gather([self.bind(statement, values)])[0]
+        return self.gather([self.bind(statement, values)], is_patient=is_patient)[0]
 
     def write(self, statement: Statement, values: Sequence[Any]) -> None:
         """Raises StoreUnavailable: then it may or may not have been written."""
         self.gather([self.bind(statement, values)])
 
-    def gather(self, requests: Sequence[Any], *, in_flight: int = IN_FLIGHT) -> list[list[Row]]:
+    def gather(
+        self, requests: Sequence[Any], *, in_flight: int = IN_FLIGHT, is_patient: bool = True
+    ) -> list[list[Row]]:
         """Send all, a bounded number at once, each up to three times; the rows of each, in order.
+
+        Not `is_patient`: once, with a time-out of 5 s. For a thread that must notice within seconds that
+        its leases are lost.
 
         Only for what may be repeated. Raises StoreUnavailable with the first that failed three times, after all ended;
         ReadRefused when the replicas will not read that much.
         """
-        return self.begin(requests, in_flight=in_flight).wait()
+        return self.begin(requests, in_flight=in_flight, is_patient=is_patient).wait()
 
-    def begin(self, requests: Sequence[Any], *, in_flight: int = IN_FLIGHT) -> Pending:
+    def begin(self, requests: Sequence[Any], *, in_flight: int = IN_FLIGHT, is_patient: bool = True) -> Pending:
         """As `gather`, without waiting: the first round is on its way."""
-        return Pending(self, requests, in_flight)
+        return Pending(self, requests, in_flight, is_patient=is_patient)
 
-    def send_round(self, requests: Sequence[Any], in_flight: int) -> Iterator[tuple[bool, Any]]:
+    def send_round(
+        self, requests: Sequence[Any], in_flight: int, profile: object = EXEC_PROFILE_DEFAULT
+    ) -> Iterator[tuple[bool, Any]]:
         """Send each once; what is returned gives (whether it is good, rows or error) in order, waiting for each."""
         try:
             sent: Iterator[tuple[bool, Any]] = execute_concurrent(
@@ -110,6 +119,7 @@ class Ring:
                 concurrency=in_flight,
                 raise_on_first_error=False,
                 results_generator=True,
+                execution_profile=profile,
             )
         except Exception as exc:  # the session was closed under us, or the driver could not even begin
             sent = iter([(False, exc)] * len(requests))
@@ -124,26 +134,29 @@ class Ring:
 class Pending:
     """Requests under way. `wait` belongs to one thread, and is called once."""
 
-    def __init__(self, ring: Ring, requests: Sequence[Any], in_flight: int) -> None:
+    def __init__(self, ring: Ring, requests: Sequence[Any], in_flight: int, *, is_patient: bool = True) -> None:
+        self._tries = TRIES if is_patient else 1
+        self._profile = EXEC_PROFILE_DEFAULT if is_patient else LOOK
         self._ring = ring
         self._requests = requests
         self._in_flight = in_flight
         self._answers: list[list[Row]] = [[] for _ in requests]
         self._left: Sequence[int] = range(len(requests))
-        self._sent = ring.send_round(requests, in_flight)
+        self._sent = ring.send_round(requests, in_flight, self._profile)
 
     def wait(self) -> list[list[Row]]:
         """The rows of each request, in order. Raises as `Ring.gather` does."""
-        for number in range(1, TRIES + 1):
+        for number in range(1, self._tries + 1):
             failures = self._take()
             if not failures:
                 break
             refused = next((exc for exc in failures.values() if is_for_good(exc)), None)
-            if refused is not None or number == TRIES:
+            if refused is not None or number == self._tries:
                 exc = refused or next(iter(failures.values()))
                 raise (ReadRefused if isinstance(exc, ReadFailure) else StoreUnavailable)(in_words(exc)) from exc
             self._left = list(failures)
-            self._sent = self._ring.send_round([self._requests[i] for i in self._left], self._in_flight)
+            again = [self._requests[i] for i in self._left]
+            self._sent = self._ring.send_round(again, self._in_flight, self._profile)
         return self._answers
 
     def _take(self) -> dict[int, Exception]:
