@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from ring import Ring, RingError  # noqa: E402
-from ring.room import check_address  # noqa: E402
+from ring.room import free_base  # noqa: E402
 
 DATA_CENTRE = os.environ.get("STRATA_TEST_CASSANDRA_DC", "datacenter1")  # of a ring that somebody named
 FOLDERS = ROOT / "build" / "test-rings"
@@ -113,7 +113,7 @@ def launch(name: str, say: Callable[[str], None], **options: Any) -> tuple[Ring,
         _end(ring)
 
     try:
-        ring.up(base_ip=_free_base(options["nodes"]), **options)
+        ring.up(base_ip=free_base(BASES, options["nodes"], (CQL_PORT, STORAGE_PORT)), **options)
     except RingError as exc:
         stop()
         raise NoRing(
@@ -145,17 +145,3 @@ def _end(ring: Ring) -> None:
 
 def _open(folder: Path, say: Callable[[str], None]) -> Ring:
     return Ring.open(folder, jars=os.environ.get(JARS), say=say)
-
-
-def _free_base(nodes: int) -> str:
-    problem: RingError | None = None
-    for base in BASES:
-        first, _, last = base.rpartition(".")
-        try:
-            for number in range(nodes):
-                for port in (CQL_PORT, STORAGE_PORT):
-                    check_address(number + 1, f"{first}.{int(last) + number}", port, "--port")
-            return base
-        except RingError as exc:
-            problem = exc
-    raise NoRing(f"no loopback address is free for a ring: {problem}")

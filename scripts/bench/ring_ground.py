@@ -25,8 +25,8 @@ from processes import PRODUCT, Failed, settings_for, timed
 SCRIPTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(SCRIPTS))
 
-from ring import Ring, RingError  # noqa: E402
-from ring.room import check_address  # noqa: E402
+from ring import Ring  # noqa: E402
+from ring.room import free_base  # noqa: E402
 
 HOSTS = "STRATA_BENCH_CASSANDRA"
 KEYSPACE, OWN_KEYSPACE = "strata_bench", "daemon_bench"
@@ -203,7 +203,11 @@ class Ground:
             ring.stop(wipe=True)
         self._ring = ring
         # Real nodes run with the optimizing compiler: a slower start, and a faster ring some minutes later.
-        ring.up(nodes=NODES, base_ip=_free_base(), jit="quick" if self._is_quick else "full")
+        ring.up(
+            nodes=NODES,
+            base_ip=free_base(BASES, NODES, (CQL_PORT, STORAGE_PORT)),
+            jit="quick" if self._is_quick else "full",
+        )
         self._hosts = [f"{host}:{ring.port}" for host in ring.hosts]
 
     def _connect(self) -> Any:
@@ -235,18 +239,3 @@ def _data_centre(host: str, port: int) -> str:
         return str(cluster.connect().execute("SELECT data_center FROM system.local").one().data_center)
     finally:
         cluster.shutdown()
-
-
-def _free_base() -> str:
-    """The first of BASES where all nodes may listen. Raises RingError."""
-    problem: RingError | None = None
-    for base in BASES:
-        first, _, last = base.rpartition(".")
-        try:
-            for number in range(NODES):
-                for port in (CQL_PORT, STORAGE_PORT):
-                    check_address(number + 1, f"{first}.{int(last) + number}", port, "--port")
-            return base
-        except RingError as exc:
-            problem = exc
-    raise problem or RingError("no address is known for a ring")

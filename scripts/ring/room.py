@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -34,6 +34,20 @@ def check_address(number: int, host: str, port: int, option: str) -> None:
             probe.bind((host, port))
         except OSError as exc:
             raise RingError(_refusal(exc, number, f"{host}:{port}", _owner(host, port), option)) from exc
+
+
+def free_base(bases: Sequence[str], nodes: int, ports: Sequence[int]) -> str:
+    """The first of `bases` from which on `nodes` addresses can be listened on at all `ports`. Raises RingError."""
+    problem = RingError("no address is known for a ring")
+    for base in bases:
+        try:
+            for number in range(nodes):
+                for port in ports:
+                    check_address(number + 1, str(IPv4Address(base) + number), port, "--port")
+            return base
+        except RingError as exc:
+            problem = exc
+    raise problem
 
 
 def _refusal(exc: OSError, number: int, address: str, owner: str, option: str) -> str:

@@ -24,16 +24,38 @@ from strata_daemon.stores.cassandra.statements import (
     ACK,
     ACK_BY_CLUSTER,
     ACK_OLD,
+    CLUSTERS_IN_USE,
+    COUNT_SHARD,
     ENQUEUE,
     ENQUEUE_BY_CLUSTER,
     ENQUEUE_OLD,
+    READ_BY_CLUSTER,
+    READ_OLD,
+    READ_SET_ASIDE,
+    READ_SHARD,
     SHARD_FIRSTS,
+    SHARDS_IN_USE,
+    WRITE_DEPTH,
     Statement,
 )
 
 WINDOW = 128  # partitions read at once; a page of each is in memory
 ROWS_A_STATEMENT = 500
 ASIDE_MAX = 1000  # entries set aside that a look steps over in one partition
+USED = (
+    READ_SET_ASIDE,
+    READ_SHARD,
+    SHARD_FIRSTS,
+    ACK,
+    ACK_BY_CLUSTER,
+    ACK_OLD,
+    COUNT_SHARD,
+    WRITE_DEPTH,
+    READ_OLD,
+    READ_BY_CLUSTER,
+    CLUSTERS_IN_USE,
+    SHARDS_IN_USE,
+)
 
 
 class CassandraGCQueue:
@@ -49,6 +71,12 @@ class CassandraGCQueue:
         self._shelf = Shelf(ring)
         self._depths = DepthRows(ring, self._shelf)
         self._mirrors = Mirrors(ring, dual_write=dual_write)
+
+    def prepare(self) -> None:
+        """Prepare what a pass sends, so that the first one under a lease does not wait for it. Raises
+        StoreUnavailable."""
+        for statement in USED:
+            self._ring.prepared(statement)
 
     # -- looking
 

@@ -53,6 +53,7 @@ def open_cassandra(
         queue = CassandraGCQueue(ring, dual_write=dual_write)
         meta = Meta(queue, CassandraNodes(ring), CassandraClock(ring), CassandraManifests(ring))
         if not read_only:
+            queue.prepare()
             skew.measure()
             skew.start()
     except BaseException:

@@ -39,15 +39,18 @@ class GCDrain:
             return frozenset()
         region, count = self._deps.region, self._settings.shards
         shards = sorted(shard for slot in slots for shard in slot_shards(slot, count))
-        busy = self._queue.busy_shards(region, shards, self._cutoff_ms(now_ms))
-        busy += self._queue.due_sweep(region, shards)
-        due = self._queue.due_set_aside(region, shards, now_ms, self._settings.batch_size)
-        found = frozenset(shard % count for shard in busy) | frozenset(each.entry.shard % count for each in due)
+        busy = set(self._queue.due_sweep(region, shards))
+        known = [shard for shard in shards if shard not in busy]
+        if known:
+            busy.update(self._queue.busy_shards(region, known, self._cutoff_ms(now_ms)))
+            due = self._queue.due_set_aside(region, known, now_ms, self._settings.batch_size)
+            busy.update(each.entry.shard for each in due)
+        found = frozenset(shard % count for shard in busy)
         self._deps.metrics.worker_iterations.labels(WORKER, "success").inc(len(slots) - len(found))
         now = self._deps.runtime.now()
-        if now - self._recounted_at >= RECOUNT_IDLE_S:
+        if known and now - self._recounted_at >= RECOUNT_IDLE_S:
             self._recounted_at = now
-            self._queue.recount(region, shards)
+            self._queue.recount(region, known)
         return found
 
     def took(self, slot: int) -> None:
@@ -105,11 +108,14 @@ class GCDrain:
         """Each page lies behind the one before, whatever became of it: a pass comes to its end."""
         region, cutoff_ms = self._deps.region, self._cutoff_ms(now_ms)
         own = slot_shards(slot, self._settings.shards)
-        shards = sorted({*self._queue.busy_shards(region, own, cutoff_ms), *self._queue.due_sweep(region, own)})
+        shards = set(self._queue.due_sweep(region, own))
+        known = [shard for shard in own if shard not in shards]
+        if known:
+            shards.update(self._queue.busy_shards(region, known, cutoff_ms))
         if ctx.is_stopping():
             return  # each of these calls takes seconds on a busy ring, and a lease is handed over only after the last
         counted_at = self._deps.runtime.now()
-        for page in self._queue.pages(region, shards, cutoff_ms, self._settings.batch_size):
+        for page in self._queue.pages(region, sorted(shards), cutoff_ms, self._settings.batch_size):
             batch.run(page, {}, now_ms)
             if ctx.is_stopping():
                 break

@@ -303,3 +303,28 @@ def test_deletions_run_at_most_as_many_at_once_as_told() -> None:
     assert len(bench.chunks.calls) >= 4
     assert bench.depth.entries == 0
     bench.stores.close()
+
+
+def test_a_slot_whose_shards_are_due_for_a_sweep_is_busy_without_a_look(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a lease was taken everything is read from its beginning: to ask first what is there costs seconds."""
+    bench.feed(20)
+    swept: set[int] = set()
+    asked: list[int] = []
+    plain = bench.queue.busy_shards
+
+    def busy_shards(region: str, shards: Sequence[int], before_ms: int) -> list[int]:
+        asked.extend(shards)
+        return plain(region, shards, before_ms)
+
+    monkeypatch.setattr(type(bench.queue), "busy_shards", lambda _self, *args: busy_shards(*args))
+    monkeypatch.setattr(
+        type(bench.queue), "due_sweep", lambda _self, _region, shards: [s for s in shards if s not in swept]
+    )
+    assert bench.drain.look([0]) == frozenset({0})
+    bench.run()
+    assert asked == [] and bench.depth.entries == 0
+    swept.update(range(1024))
+    assert bench.drain.look([0]) == frozenset()
+    assert asked == list(range(1024))
