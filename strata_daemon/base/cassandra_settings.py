@@ -196,8 +196,8 @@ class CassandraSettings(BaseModel):
             "cassandra.timeout",
             "10s",
             "the time-out of a Cassandra request",
-            "How long a request of a worker may take, and a connection. Lease requests have a time-out of their own, "
-            "of 3s at most. 0 means 10s.",
+            "How long a request of a worker may take, 5s at most, and a connection. Lease requests have a time-out of "
+            "their own, of 3s at most. 0 means 10s.",
         ),
     ] = 10.0
     tls_ca_file: Annotated[

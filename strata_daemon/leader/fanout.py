@@ -12,7 +12,7 @@ import math
 from strata_daemon.base.runtime import Event, Latch, WakingQueue
 from strata_daemon.leader.context import RunContext
 from strata_daemon.leader.pace import Ending, Leg, next_pass
-from strata_daemon.leader.passes import Passes
+from strata_daemon.leader.passes import LOOK_AGAIN_S, Passes
 from strata_daemon.leader.share import BEYOND_WAIT_S, KEPT_S, STABLE_S, quota, rank_wait_s, surplus
 from strata_daemon.leader.slots import FanoutParts, ShardWork, Slot, Stage
 from strata_daemon.leader.term import Phase
@@ -107,6 +107,8 @@ class Fanout:
     def _passed(self, slot: Slot, leg: Leg, now: float) -> None:
         slot.thread = None
         slot.passes += 1
+        if leg.ending is not Ending.UNANSWERED:
+            slot.unanswered_since = None
         if leg.ending is Ending.CRASHED:
             slot.pace, pause_s = slot.pace.after(leg, now, self._parts.locker.timing.ttl_s, 0.0)
             slot.rests_until = now + pause_s
@@ -117,6 +119,9 @@ class Fanout:
             self._release(slot)
         elif leg.ending is Ending.LOST:
             self._lost(slot, now)  # by the pass's own clock, or its effect fits no validity: given back all the same
+        elif leg.ending is Ending.UNANSWERED:
+            slot.unanswered_since = slot.unanswered_since or now
+            slot.next_pass_at = now + LOOK_AGAIN_S
         else:
             slot.next_pass_at = next_pass(now, self._work.interval_s)
 

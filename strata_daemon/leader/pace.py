@@ -25,6 +25,7 @@ class Ending(Enum):
     STOPPED = "stopped"
     LOST = "lost"
     CRASHED = "crashed"
+    UNANSWERED = "unanswered"  # a pass whose store did not answer; the lease is kept
 
 
 @dataclass(frozen=True, slots=True)

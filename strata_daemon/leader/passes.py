@@ -6,17 +6,19 @@ Called on the fan-out's thread. A pass runs under a guard on a thread of its own
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.runtime import WakingQueue
 from strata_daemon.leader.context import LeasedContext, RunContext
 from strata_daemon.leader.cycle import Guard
-from strata_daemon.leader.pace import Leg, next_pass
+from strata_daemon.leader.pace import Ending, Leg, next_pass
 from strata_daemon.leader.slots import FanoutParts, ShardWork, Slot, Stage
 
 LANES = 16  # passes at once: enough to keep a store busy, and one that hangs leaves fifteen
-LOOK_AGAIN_S = 5.0  # after a look that failed
+LOOK_AGAIN_S = 5.0  # after a look or a pass that failed
+# An outage that a lease outlives must not cost it; passes that fail for longer than that end as a crash.
+UNANSWERED_S = 30.0
 
 
 class Passes:
@@ -76,11 +78,17 @@ class Passes:
         shard = LeasedContext(self._parts.runtime, handle, slot.stop, once=ctx.once, on_progress=ctx.progress)
 
         def body() -> None:
-            work = _ShardPass(self._work, slot.index)
+            work = _ShardPass(self._work, slot.index, is_patient)
             leg = self._guard.run(str(slot.index), shard, lambda: work, lambda: None)
             shard.close()
+            if work.failure is not None and leg.ending is Ending.RETURNED:
+                fields = {"worker": self._parts.worker, "shard": slot.index, "error": str(work.failure)}
+                self._parts.log.warning("pass failed", extra=fields)
+                leg = replace(leg, ending=Ending.UNANSWERED)
             self._results.put((slot, leg))
 
+        since = slot.unanswered_since
+        is_patient = not ctx.once and (since is None or self._parts.runtime.now() - since < UNANSWERED_S)
         slot.thread = self._parts.runtime.spawn(f"worker-{self._parts.worker}-{slot.index}", body)
 
 
@@ -90,12 +98,19 @@ def _is_due(slot: Slot, now: float, *, once: bool) -> bool:
     return not (once and slot.passes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _ShardPass:
-    """A pass as something that the guard can run."""
+    """A pass as something that the guard can run. `is_patient`: that its store does not answer is no crash yet."""
 
     work: ShardWork
     slot: int
+    is_patient: bool
+    failure: StoreUnavailable | None = None
 
     def run(self, ctx: RunContext) -> None:
-        self.work.run_pass(ctx, self.slot)
+        try:
+            self.work.run_pass(ctx, self.slot)
+        except StoreUnavailable as exc:
+            if not self.is_patient:
+                raise
+            self.failure = exc

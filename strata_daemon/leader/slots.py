@@ -77,3 +77,4 @@ class Slot:
     kept_until: float = 0.0
     is_surplus: bool = False
     passes: int = 0
+    unanswered_since: float | None = None  # the end of the first pass whose store did not answer, of those in a row

@@ -13,9 +13,10 @@ from strata_daemon.base.runtime.real import RealRuntime
 from strata_daemon.domain.sharding import gc_shard
 from strata_daemon.ports.gc_queue import GCEntry, SetAside
 from strata_daemon.stores.cassandra import gc_depth, gc_mirrors, gc_window
+from strata_daemon.stores.cassandra.bulk import ReadRefused
 from strata_daemon.stores.cassandra.connect import connect
 from strata_daemon.stores.cassandra.gc_queue import CassandraGCQueue
-from strata_daemon.stores.cassandra.ring import ReadRefused, Ring
+from strata_daemon.stores.cassandra.ring import Ring
 from strata_daemon.stores.cassandra.statements import READ_SHARD
 from tests.cassandra.kit.keyspaces import Keyspaces, Row
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
+from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.domain.sharding import gc_shard
 from strata_daemon.leader.store import Insert, Release
+from strata_daemon.ports.gc_queue import GCEntry
 from tests.sim.kit.fleet import Fleet, fleet
 
 TTL_S = 30.0
@@ -90,6 +94,30 @@ def test_one_shard_that_crashes_backs_off_alone(seed: int) -> None:
         assert {gc_shard(entry.oid) % 4 for entry in left} == {bad}
         assert "gc" in (node.chip() or ())
         assert node.code is None
+
+
+@pytest.mark.parametrize(("outage_s", "terms", "panics"), [(28.0, 1, 0), (3600.0, 2, 1)])
+def test_a_pass_whose_store_does_not_answer_costs_no_lease_within_half_a_minute(
+    seed: int, monkeypatch: pytest.MonkeyPatch, outage_s: float, terms: int, panics: int
+) -> None:
+    """faults.md 36: an outage that the lease outlives. What the store refuses for good, ends as a crash does."""
+    with fleet(seed, slots=1) as made:
+        node = made.start("a", STRATA_GC_INTERVAL="1s")
+        made.run(3.0)
+        queue = made.meta.gc_queue
+        pages, ends_at = queue.pages, node.runtime.now() + outage_s
+
+        def without_answers(*args: Any) -> Iterator[Sequence[GCEntry]]:
+            if node.runtime.now() < ends_at:
+                raise StoreUnavailable("scripted")
+            return pages(*args)
+
+        monkeypatch.setattr(queue, "pages", without_answers)
+        made.feed(10)
+        made.run(37.0)
+        assert node.daemon._metrics.worker_panics.labels("gc", "0")._value.get() == panics
+        assert len(node.leases.executed(Insert)) == terms
+        assert (made.meta.gc_queue.depth("strata-local").entries == 0) is (panics == 0)
 
 
 def test_one_shard_that_hangs_holds_up_no_other(seed: int) -> None:

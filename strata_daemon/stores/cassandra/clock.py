@@ -13,5 +13,5 @@ class CassandraClock:
         self._ring = ring
 
     def wall(self) -> datetime:
-        ((milliseconds,),) = self._ring.read(READ_CLOCK, is_patient=False)
+        ((milliseconds,),) = self._ring.read(READ_CLOCK)
         return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -29,13 +29,13 @@ from strata_daemon.stores.cassandra.errors import causes, in_words, login_refusa
 from strata_daemon.stores.cassandra.statements import LEVEL, SERIAL_LEVEL
 
 LEASE = "lease"
-LOOK = "look"
 DDL = "ddl"
 # The server gives up a contended conditional write after 1 s and an uncommitted one after 2 s: later than that there
 # is nothing to wait for, and a try of ours is called unknown after 3 s at most.
 LEASE_REQUEST_S = 3.0
-# Of the thread that must notice lost leases within STRATA_SHUTDOWN_WAIT: three such requests in a row leave it time.
-LOOK_REQUEST_S = 5.0
+# A node gives up a read after 5 s by itself. A thread that is told to stop must get out of its request and leave within
+# STRATA_SHUTDOWN_WAIT, whatever STRATA_CASSANDRA_TIMEOUT allows.
+BULK_REQUEST_MAX_S = 5.0
 DDL_REQUEST_S = 30.0  # a busy ring needs more than 2.5 s for one table (cassandra-facts.md I.1)
 # A silent node is found out by heartbeat + its time-out: with the driver's 30 s and 30 s a lease would be gone.
 HEARTBEAT_S = 2
@@ -71,9 +71,8 @@ def new_cluster(settings: CassandraSettings, connect_s: float = CONNECT_S) -> An
         # for. Both are taken as unknown; 4 is what the gateways speak.
         protocol_version=int(settings.protocol),
         execution_profiles={
-            EXEC_PROFILE_DEFAULT: profile(settings.timeout_s),
+            EXEC_PROFILE_DEFAULT: profile(min(settings.timeout_s, BULK_REQUEST_MAX_S)),
             LEASE: profile(LEASE_REQUEST_S),
-            LOOK: profile(LOOK_REQUEST_S),
             DDL: profile(DDL_REQUEST_S),
         },
         compression=False,

@@ -18,9 +18,10 @@ from typing import Any
 from strata_daemon.base import log
 from strata_daemon.domain.sharding import gc_shard
 from strata_daemon.ports.gc_queue import GCEntry
+from strata_daemon.stores.cassandra.bulk import Row
 from strata_daemon.stores.cassandra.gc_floors import LAG_MS, START_MS
 from strata_daemon.stores.cassandra.gc_shelf import SHARDS
-from strata_daemon.stores.cassandra.ring import Ring, Row
+from strata_daemon.stores.cassandra.ring import Ring
 from strata_daemon.stores.cassandra.slices import LAST_OID, ROWS_A_PAGE, Key, pages
 from strata_daemon.stores.cassandra.statements import (
     ACK_BY_CLUSTER,

@@ -14,12 +14,13 @@ from typing import Any
 
 from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.ports.gc_queue import GCEntry, QueueDepth, SetAside
+from strata_daemon.stores.cassandra.bulk import Row
 from strata_daemon.stores.cassandra.gc_depth import DepthRows
 from strata_daemon.stores.cassandra.gc_floors import Floors
 from strata_daemon.stores.cassandra.gc_mirrors import Mirrors
 from strata_daemon.stores.cassandra.gc_shelf import IN_MAX, Shelf
 from strata_daemon.stores.cassandra.gc_window import WindowRead
-from strata_daemon.stores.cassandra.ring import Ring, Row
+from strata_daemon.stores.cassandra.ring import Ring
 from strata_daemon.stores.cassandra.statements import (
     ACK,
     ACK_BY_CLUSTER,
@@ -92,7 +93,7 @@ class CassandraGCQueue:
             limits.append(min(aside, ASIDE_MAX) + 1)
             requests.append(self._ring.bind(SHARD_FIRSTS, (region, group, start_ms, limits[-1])))
         busy: set[int] = set()
-        for limit, rows in zip(limits, self._ring.gather(requests, is_patient=False), strict=True):
+        for limit, rows in zip(limits, self._ring.gather(requests), strict=True):
             busy.update(self._busy(region, rows, before_ms, limit))
         return sorted(busy)
 

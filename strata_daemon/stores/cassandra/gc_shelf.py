@@ -41,7 +41,7 @@ class Shelf:
             missing = [shard for shard in shards if (region, shard) not in self._shards]
         groups = [missing[start : start + IN_MAX] for start in range(0, len(missing), IN_MAX)]
         requests = [self._ring.bind(READ_SET_ASIDE, (region, group)) for group in groups]
-        pages = self._ring.gather(requests, is_patient=False)
+        pages = self._ring.gather(requests)
         found: defaultdict[int, dict[Key, SetAside]] = defaultdict(dict)
         for row in (row for page in pages for row in page):
             aside = _set_aside(region, row)

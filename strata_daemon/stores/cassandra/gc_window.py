@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from strata_daemon.ports.gc_queue import GCEntry
-from strata_daemon.stores.cassandra.ring import Pending, ReadRefused, Ring, Row
+from strata_daemon.stores.cassandra.bulk import Pending, ReadRefused, Row
+from strata_daemon.stores.cassandra.ring import Ring
 from strata_daemon.stores.cassandra.slices import ROWS_A_PAGE, Key, pages
 from strata_daemon.stores.cassandra.statements import READ_SHARD
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from strata_daemon.base import log
 from strata_daemon.base.runtime import Event
 from strata_daemon.leader.store import Note
+from strata_daemon.stores.cassandra.bulk import Row
 from strata_daemon.stores.cassandra.errors import in_words
-from strata_daemon.stores.cassandra.ring import Ring, Row
+from strata_daemon.stores.cassandra.ring import Ring
 from strata_daemon.stores.cassandra.sending import send_to
 from strata_daemon.stores.cassandra.statements import NOTE_BEGIN, NOTE_END
 

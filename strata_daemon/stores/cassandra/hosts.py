@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from strata_daemon.base.runtime import Runtime
@@ -46,6 +46,16 @@ class Hosts:
         """The node to ask for a row of `key`: its first replica in ring order that is in good standing and not among
         `avoid`. So one lease's conditional writes meet at one coordinator, where they queue instead of fight."""
         return self._best(self._replicas_of(keyspace, key.encode()), set(avoid))
+
+    def next_of(self, plan: Iterable[Any], tried: Sequence[Any]) -> Any | None:
+        """The node to ask next: of a plan of the driver's, the first one in good standing that was not tried yet; else
+        one that is merely not in good standing. None for an empty plan: the driver knows of none that is up."""
+        with self._lock:
+            now = self._runtime.now()
+            bad = {host for host, until in self._bad_until.items() if now < until} if self._bad_until else ()
+        if not bad and not tried:
+            return next(iter(plan), None)
+        return min(plan, key=lambda host: (host in tried, host in bad), default=None)
 
     def any(self) -> Any | None:
         """A node in good standing, in turns."""

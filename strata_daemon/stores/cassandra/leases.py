@@ -33,9 +33,10 @@ from strata_daemon.leader.store import (
     Signal,
     Try,
 )
+from strata_daemon.stores.cassandra.bulk import Row
 from strata_daemon.stores.cassandra.errors import in_words
 from strata_daemon.stores.cassandra.history import History
-from strata_daemon.stores.cassandra.ring import Ring, Row
+from strata_daemon.stores.cassandra.ring import Ring
 from strata_daemon.stores.cassandra.sending import send_to
 from strata_daemon.stores.cassandra.signals import Signals
 from strata_daemon.stores.cassandra.statements import (

@@ -14,9 +14,10 @@ from typing import Any
 from uuid import uuid4
 
 from strata_daemon.base.errors import PreflightError, StoreUnavailable
+from strata_daemon.stores.cassandra.bulk import Row
 from strata_daemon.stores.cassandra.connect import LEASE
 from strata_daemon.stores.cassandra.errors import in_words, is_for_good
-from strata_daemon.stores.cassandra.ring import Ring, Row
+from strata_daemon.stores.cassandra.ring import Ring
 from strata_daemon.stores.cassandra.statements import INSERT_LEASE, RELEASE_LEASE, RENEW_LEASE, Statement
 
 NAME = "strata-daemon-schema"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from strata_daemon.stores.cassandra.bulk import Row
 from strata_daemon.stores.cassandra.connect import LEASE
-from strata_daemon.stores.cassandra.ring import Ring, Row
+from strata_daemon.stores.cassandra.ring import Ring
 from strata_daemon.stores.cassandra.statements import Statement
 
 

@@ -16,7 +16,8 @@ import msgspec
 
 from strata_daemon.base.runtime import Event
 from strata_daemon.leader.store import Deliver, ReadSignals, Released, Signal, SignalRows
-from strata_daemon.stores.cassandra.ring import Ring, Row
+from strata_daemon.stores.cassandra.bulk import Row
+from strata_daemon.stores.cassandra.ring import Ring
 from strata_daemon.stores.cassandra.sending import send_to
 from strata_daemon.stores.cassandra.statements import READ_RELEASES, READ_SIGNALS, WRITE_SIGNAL
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from strata_daemon.base import log
-from strata_daemon.stores.cassandra.ring import ReadRefused, Row
+from strata_daemon.stores.cassandra.bulk import ReadRefused, Row
 
 ROWS_A_PAGE = 500
 NARROWEST_MS = 1000

@@ -99,21 +99,19 @@ class Batches:
         return self._deps.data.delete(chunks)
 
     def settle(self) -> None:
-        """Wait for every ack. Raises what one of them met, after all have ended."""
-        failure: Exception | None = None
-        while self._acks:
-            try:
-                self._wait_for_acks(len(self._acks) - 1)
-            except StoreUnavailable as exc:
-                failure = failure or exc
-        if failure is not None:
-            raise failure
+        """Wait for every ack. Raises StoreUnavailable."""
+        self._wait_for_acks(0)
 
     def _wait_for_acks(self, under_way: int) -> None:
-        """Until at most so many are under way. What is counted was acked."""
+        """Until at most so many are under way. What is counted was acked. After one that failed no other is waited for:
+        whether they come to the same end or not, the next pass acks what is left."""
         while len(self._acks) > under_way:
             wait, gone, absent = self._acks.popleft()
-            wait()
+            try:
+                wait()
+            except StoreUnavailable:
+                self._acks.clear()
+                raise
             self._count(gone, absent)
 
     def _count(self, gone: int, absent: int) -> None:

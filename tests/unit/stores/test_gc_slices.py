@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from strata_daemon.stores.cassandra.bulk import ReadRefused, Row
 from strata_daemon.stores.cassandra.gc_floors import START_MS
-from strata_daemon.stores.cassandra.ring import ReadRefused, Row
 from strata_daemon.stores.cassandra.slices import LEFT_MAX, NARROWEST_MS, ROWS_A_PAGE, Key, pages
 
 AT_MS = 1_700_000_000_000
