@@ -11,7 +11,8 @@ import json
 import statistics
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count as counting
 from pathlib import Path
@@ -19,7 +20,7 @@ from pathlib import Path
 import ring_queue
 from figure import Bench, Figure, at_least_of_floor
 from processes import PRODUCT, Failed, Process, environment, floor
-from ring_daemon import PASS
+from ring_daemon import PASS, Daemon
 from ring_ground import KEYSPACE, Ground
 from ring_queue import UNKNOWN_CLUSTER, Fill
 
@@ -32,6 +33,9 @@ REPEATS = 3
 SHARE, SHARE_MANY, SHARE_WORN, SHARE_BEHIND = 0.7, 0.95, 0.9, 0.9
 RUN_S = 600.0
 FLOOR_S = 300.0
+INTERVAL_S = 2
+DUE_S = 15.0
+LOOK_S = 0.5
 _numbers = counting(1)
 
 
@@ -67,7 +71,7 @@ class Drains:
         if code != 0 or len(passes) != 1:
             shown = (state / "log").read_text(errors="replace")[-2000:]
             raise Failed(f"`run --once` ended with code {code} after {len(passes)} passes:\n{shown}")
-        self._require_done(made)
+        self.require_done(made)
         done = passes[0]
         deleted = int(str(done["deleted"])) + int(str(done["absent"]))
         return Run(deleted / float(str(done["took_s"])), deleted / took_s, int(str(done["set_aside"])))
@@ -79,7 +83,7 @@ class Drains:
         told = json.loads(_output(command))
         if told["count"] != len(made.oids):
             raise Failed(f"the floor found {told['count']} of {len(made.oids)} entries")
-        self._require_done(made)
+        self.require_done(made)
         return float(told["count"] / told["took_s"])
 
     def sweep(self, count: int) -> tuple[int, str]:
@@ -95,7 +99,7 @@ class Drains:
             self.bench.say(f"floor, deletes by {style}, by requests in flight: {shown}")
         return max(found, key=lambda each: found[each])
 
-    def _require_done(self, made: Fill) -> None:
+    def require_done(self, made: Fill) -> None:
         left = ring_queue.left(self.ground, made)
         if any(left.values()):
             raise Failed(f"rows are left of a drain: {left}")
@@ -140,20 +144,62 @@ def _many(drains: Drains, size: int, rate: float) -> list[Figure]:
 
 
 def _worn(drains: Drains, size: int) -> list[Figure]:
-    """After many entries of the same partitions were drained: by a process that starts anew and so reads from the very
-    beginning, which is the harder case. Fresh regions in between tell the rate without."""
-    worn = drains.bench.pick(WORN, QUICK_WORN)
-    region, start_ms = "bench-worn", ring_queue.hours_ago_ms(3)
-    before = drains.product(ring_queue.fill(drains.ground, region, worn, start_ms))
-    _tell(drains.bench, f"{worn:,} entries, which leave their tombstones", [before])
-    after, without = [], []
-    for _ in range(drains.bench.pick(REPEATS, 1)):
-        after.append(drains.product(ring_queue.fill(drains.ground, region, size, ring_queue.hours_ago_ms(1))))
-        without.append(drains.product(drains.fresh(size)))
-    _tell(drains.bench, "over the tombstones", after)
-    _tell(drains.bench, "without", without)
-    name = f"ring: gc of {size:,} entries after {worn:,} were drained (floor: without)"
-    return [Figure(name, "/s", _middle(after), _middle(without), at_least_of_floor(SHARE_WORN))]
+    """After many entries of the same partitions were drained, by the daemon that drained them: it reads on from where
+    it stood. One that starts anew sweeps over the tombstones first: reported."""
+    worn, region = drains.bench.pick(WORN, QUICK_WORN), f"bench-{next(_numbers)}"
+    repeats = drains.bench.pick(REPEATS, 1)
+    without = []
+    for _ in range(repeats):
+        with _running(drains, f"bench-{next(_numbers)}") as daemon:
+            without.append(_drained(drains, daemon, size))
+    before = ring_queue.fill(drains.ground, region, worn, ring_queue.hours_ago_ms(3))
+    with _running(drains, region) as daemon:
+        drained = _passes(daemon, 0.0, worn)
+        after = [_drained(drains, daemon, size) for _ in range(repeats)]
+        daemon.stop()
+    drains.require_done(before)
+    anew = drains.product(ring_queue.fill(drains.ground, region, size, ring_queue.hours_ago_ms(1)))
+    drains.bench.say(f"{worn:,} entries, which leave their tombstones: {drained:,.0f} /s")
+    drains.bench.say(f"over the tombstones: {_shown(after)}; without: {_shown(without)}")
+    name, rate = f"ring: gc of {size:,} entries after {worn:,} were drained", statistics.median(without)
+    return [
+        Figure(f"{name} (floor: without)", "/s", statistics.median(after), rate, at_least_of_floor(SHARE_WORN)),
+        Figure(f"{name}, started anew (floor: without)", "/s", anew.rate, rate, None),
+    ]
+
+
+@contextmanager
+def _running(drains: Drains, region: str) -> Iterator[Daemon]:
+    """A daemon with the one lease of gc, past its first pass."""
+    settings = {"REGION": region, "GC_GRACE": "1ms", "GC_INTERVAL": f"{INTERVAL_S}s"}
+    with Daemon(drains.ground, drains.bench.folder / f"running-{region}", region, **settings) as daemon:
+        daemon.wait_leads(within_s=RUN_S)
+        yield daemon
+
+
+def _drained(drains: Drains, daemon: Daemon, size: int) -> float:
+    """Entries a second. They are due together, some seconds after they are queued, so that no pass meets a part."""
+    time.sleep(2.0 * INTERVAL_S)  # an empty pass
+    began = time.time()
+    made = ring_queue.fill(drains.ground, daemon.node, size, int((began + DUE_S) * 1000))
+    if time.time() > began + DUE_S:
+        raise Failed(f"queueing {size:,} entries took longer than {DUE_S:g} s")
+    rate = _passes(daemon, began, size)
+    drains.require_done(made)
+    return rate
+
+
+def _passes(daemon: Daemon, since: float, count: int) -> float:
+    """Wait until passes since then have deleted so many entries; how many a second of their time."""
+    ends_at = time.monotonic() + RUN_S
+    while True:
+        done = [line.fields for line in daemon.lines(PASS) if line.at >= since]
+        deleted = sum(int(str(each["deleted"])) + int(str(each["absent"])) for each in done)
+        if deleted >= count:
+            return deleted / sum(float(str(each["took_s"])) for each in done)
+        if time.monotonic() > ends_at or daemon.process.popen.poll() is not None:
+            raise Failed(f"a running daemon deleted {deleted:,} of {count:,} entries")
+        time.sleep(LOOK_S)
 
 
 def _behind_unknown(drains: Drains, size: int) -> Run:

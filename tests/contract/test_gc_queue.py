@@ -177,7 +177,10 @@ def test_the_room_for_what_is_set_aside_is_bounded_and_the_rest_stays_queued(
     queue.enqueue(entries)
     queue.busy_shards(REGION, ALL, 0)
     assert queue.set_aside([_aside(entry) for entry in entries]) == 3
-    assert len(_read(queue, REGION, ALL, 9999, 9)) == 2
+    for _ in range(2):
+        assert len(_read(queue, REGION, ALL, 9999, 9)) == 2
+        assert queue.set_aside([_aside(entry) for entry in entries]) == 3, "as a pass that meets them again"
+        assert _depth(queue).entries == 2
 
 
 def test_setting_aside_what_is_not_queued_makes_no_entry(local_queue: GCQueue) -> None:

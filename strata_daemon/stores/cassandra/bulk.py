@@ -17,6 +17,7 @@ from cassandra.cluster import ResultSet
 
 from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.runtime import Runtime
+from strata_daemon.stores.cassandra.budget import Budget
 from strata_daemon.stores.cassandra.errors import in_words, is_for_good
 from strata_daemon.stores.cassandra.hosts import Hosts
 
@@ -37,23 +38,36 @@ class ReadRefused(StoreUnavailable):
 
 @dataclass(slots=True)
 class _Asked:
-    """A request under way. `hosts`: of its tries, in order; `open`: the numbers of the tries without an answer."""
+    """A request under way. `hosts`: of its tries, in order; `open`: the numbers of the tries without an answer.
+    `is_counted`: it is in the budget, as long as one of them is open."""
 
+    began_at: float
     asked_at: float
+    is_counted: bool = True
     hosts: list[Any] = field(default_factory=list)
     open: set[int] = field(default_factory=set)
     error: Exception | None = None
 
 
 class Pending:
-    """Requests under way, `in_flight` at once; the first are sent when it is made, the next by the driver's loop thread
-    as answers come. `wait` belongs to one thread, and is called once: it is what asks other nodes."""
+    """Requests under way, at most `in_flight` at once, and as many as the process's budget allows. The first are sent
+    when it is made, the next by the driver's loop thread as answers come. `wait` belongs to one thread, and is called
+    once: it is what asks other nodes."""
 
-    def __init__(self, session: Any, hosts: Hosts, runtime: Runtime, requests: Sequence[Any], in_flight: int) -> None:
+    def __init__(
+        self,
+        session: Any,
+        hosts: Hosts,
+        runtime: Runtime,
+        budget: Budget,
+        requests: Sequence[Any],
+        in_flight: int,
+    ) -> None:
         self._session = session
         self._hosts = hosts
         self._policy = session.cluster.profile_manager.default.load_balancing_policy
         self._runtime = runtime
+        self._budget = budget
         self._requests = requests
         self._in_flight = in_flight
         self._repeat_until = runtime.now() + REPEAT_WITHIN_S
@@ -64,6 +78,7 @@ class Pending:
         self._answers: dict[int, tuple[Any, Any]] = {}
         self._failures: dict[int, Exception] = {}
         self._is_sending = False
+        self._is_queued = False  # the budget will call back
         self._send_more()
 
     def wait(self) -> list[list[Row]]:
@@ -83,15 +98,27 @@ class Pending:
             self._is_sending = True
         while True:
             with self._lock:
-                if not self._unsent or len(self._asked) >= self._in_flight:
+                if not self._may_send():
                     self._is_sending = False
                     is_done = not self._unsent and not self._asked
                     break
-                index = self._unsent.popleft()
-                self._asked[index] = asked = _Asked(self._runtime.now())
+                index, now = self._unsent.popleft(), self._runtime.now()
+                self._asked[index] = asked = _Asked(now, now)
             self._send(index, asked)
         if is_done:
             self._done.set()
+
+    def _may_send(self) -> bool:
+        """One more. Under the lock."""
+        if not self._unsent or self._is_queued or len(self._asked) >= self._in_flight:
+            return False
+        self._is_queued = not self._budget.take(self._wake)
+        return not self._is_queued
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._is_queued = False
+        self._send_more()
 
     def _send(self, index: int, asked: _Asked) -> None:
         request, number = self._requests[index], len(asked.hosts)
@@ -114,10 +141,13 @@ class Pending:
     def _answered(self, rows: Any, future: Any, index: int, host: Any) -> None:
         self._hosts.answered(host)
         with self._lock:
-            if self._asked.pop(index, None) is None:
+            asked = self._asked.pop(index, None)
+            if asked is None:
                 return  # another node was quicker
             self._answers[index] = (future, rows)
         future.clear_callbacks()
+        if asked.is_counted:
+            self._budget.give(self._runtime.now() - asked.began_at if len(asked.hosts) == 1 else None)
         self._send_more()
 
     def _failed(self, exc: Exception, index: int, number: int, host: Any) -> None:
@@ -127,10 +157,16 @@ class Pending:
                 return
             asked.open.discard(number)
             asked.error = exc
-            if not is_for_good(exc):
-                return  # the waiting thread says whether it is asked again
-            self._end(index, exc)
-        self._send_more()
+            is_over = is_for_good(exc)  # else the waiting thread says whether it is asked again
+            if is_over:
+                self._end(index, exc)
+            is_uncounted = asked.is_counted and (is_over or not asked.open)
+            if is_uncounted:
+                asked.is_counted = False
+        if is_uncounted:
+            self._budget.give(None)
+        if is_over:
+            self._send_more()
 
     def _end(self, index: int, exc: Exception) -> None:
         """Under the lock."""

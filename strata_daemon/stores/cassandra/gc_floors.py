@@ -30,10 +30,13 @@ class Floors:
 
     def __init__(self) -> None:
         self._floors: dict[tuple[str, int], _Floor] = {}
+        # The oldest entry of a shard that could neither be acked nor set aside.
+        self._held: dict[tuple[str, int], int] = {}
 
     def forget(self, region: str, shards: Iterable[int]) -> None:
         for shard in shards:
             self._floors.pop((region, shard), None)
+            self._held.pop((region, shard), None)
 
     def due_sweep(self, region: str, shards: Sequence[int], now: float) -> list[int]:
         return [shard for shard in shards if self._is_sweep_due(region, shard, now)]
@@ -45,8 +48,19 @@ class Floors:
             return START_MS
         return floor.floor_ms - LAG_MS if now - floor.lag_read_at >= LAG_READ_S else floor.floor_ms
 
+    def hold(self, region: str, shard: int, at_ms: int) -> None:
+        """An entry of that instant stays in the queue: the next read must find it, and so must a count."""
+        held_ms = self._held[region, shard] = min(at_ms, self._held.get((region, shard), at_ms))
+        if (floor := self._floors.get((region, shard))) is not None:
+            floor.floor_ms = min(floor.floor_ms, held_ms - 1)
+
+    def begin_read(self, region: str, shard: int) -> None:
+        """What was held is met again, and held again if need be."""
+        self._held.pop((region, shard), None)
+
     def read_up_to(self, region: str, shard: int, start_ms: int, end_ms: int, now: float) -> None:
-        """A read from `start_ms` to `end_ms` found nothing more to do."""
+        """A read from `start_ms` to `end_ms` found nothing more to do, but for what is held."""
+        end_ms = min(end_ms, self._held.get((region, shard), end_ms + 1) - 1)
         floor = self._floors.get((region, shard))
         if floor is None:
             if start_ms == START_MS:

@@ -146,6 +146,9 @@ class CassandraGCQueue:
 
     def _begin_window(self, region: str, shards: Sequence[int], before_ms: int) -> WindowRead:
         starts = {shard: self._start_ms(region, [shard]) for shard in shards}
+        with self._lock:
+            for shard in shards:
+                self._floors.begin_read(region, shard)
         return WindowRead(self._ring, region, starts, before_ms, self._entries)
 
     def _entries(self, region: str, shard: int, rows: Sequence[Row]) -> list[GCEntry]:
@@ -206,7 +209,11 @@ class CassandraGCQueue:
             return max(now_us, *(self._late.pop(entry, 0) + 1 for entry in entries))
 
     def set_aside(self, entries: Sequence[SetAside]) -> int:
-        return self._shelf.put(entries)
+        refused = self._shelf.put(entries)
+        with self._lock:
+            for entry in (aside.entry for aside in refused):
+                self._floors.hold(entry.region, entry.shard, entry.enqueued_at_ms)
+        return len(entries) - len(refused)
 
     def due_set_aside(self, region: str, shards: Sequence[int], now_ms: int, limit: int) -> list[SetAside]:
         self._shelf.load(region, shards)

@@ -70,10 +70,10 @@ class Shelf:
         with self._lock:
             return Counter(aside.reason for aside in self._shards.get((region, shard), {}).values())
 
-    def put(self, asides: Sequence[SetAside]) -> int:
-        """Keep as many as there is room for; how many. Raises StoreUnavailable: then any part was kept, which is no
+    def put(self, asides: Sequence[SetAside]) -> list[SetAside]:
+        """Keep as many as there is room for; the others. Raises StoreUnavailable: then any part was kept, which is no
         harm, since a key that is kept twice is kept once."""
-        kept = self._with_room(asides)
+        kept, refused = self._by_room(asides)
         by_shard: defaultdict[tuple[str, int], list[SetAside]] = defaultdict(list)
         for aside in kept:
             by_shard[aside.entry.region, aside.entry.shard].append(aside)
@@ -87,7 +87,7 @@ class Shelf:
             for key, rows in by_shard.items():
                 shard = self._shards.setdefault(key, {})
                 shard.update({(each.entry.enqueued_at_ms, each.entry.oid): each for each in rows})
-        return len(kept)
+        return refused
 
     def remove(self, by_shard: Mapping[tuple[str, int], Sequence[Key]]) -> list[Any]:
         """Forget keys whose entries were acked; the requests that say so to the ring, for the caller to send."""
@@ -102,9 +102,10 @@ class Shelf:
                     requests.append((region, shard, gone))
         return [self._ring.bind(FORGET_SET_ASIDE, values) for values in requests]
 
-    def _with_room(self, asides: Sequence[SetAside]) -> list[SetAside]:
-        """Those that are here already are renewed; of the others, as many as there is room for."""
+    def _by_room(self, asides: Sequence[SetAside]) -> tuple[list[SetAside], list[SetAside]]:
+        """Those to keep, and those that there is no room for. What is here already is renewed."""
         kept: list[SetAside] = []
+        refused: list[SetAside] = []
         with self._lock:
             room: dict[str, int] = {}
             for aside in asides:
@@ -118,7 +119,9 @@ class Shelf:
                 elif room[entry.region] > 0:
                     room[entry.region] -= 1
                     kept.append(aside)
-        return kept
+                else:
+                    refused.append(aside)
+        return kept, refused
 
 
 def _values(aside: SetAside) -> tuple[Any, ...]:

@@ -15,12 +15,13 @@ from cassandra.query import BatchStatement, BatchType
 from strata_daemon.base.cassandra_settings import CassandraSettings
 from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.runtime import Runtime
+from strata_daemon.stores.cassandra.budget import Budget
 from strata_daemon.stores.cassandra.bulk import Pending, Row
 from strata_daemon.stores.cassandra.errors import in_words
 from strata_daemon.stores.cassandra.hosts import Hosts
 from strata_daemon.stores.cassandra.statements import LEVEL, SERIAL_LEVEL, Statement
 
-# Bulk requests of this process in flight at once: more only queues in the nodes, before the leases' requests.
+# Bulk requests of one call in flight at once; the budget bounds those of the process.
 IN_FLIGHT = 128
 PAGE_ROWS = 1000
 
@@ -37,6 +38,7 @@ class Ring:
         self.lease_session = lease_session
         self.hosts = Hosts(cluster, settings.local_dc, runtime)
         self._bulk = bulk_session
+        self._budget = Budget()
         self._bulk.default_fetch_size = PAGE_ROWS
         self._lock = threading.Lock()  # guards _prepared
         self._prepared: dict[Statement, Any] = {}
@@ -93,7 +95,7 @@ class Ring:
 
     def begin(self, requests: Sequence[Any], *, in_flight: int = IN_FLIGHT) -> Pending:
         """As `gather`, without waiting: the first of them are on their way."""
-        return Pending(self._bulk, self.hosts, self.runtime, requests, in_flight)
+        return Pending(self._bulk, self.hosts, self.runtime, self._budget, requests, in_flight)
 
     def close(self, timeout_s: float) -> bool:
         """Shut the driver down in bounded time; it may wait for a node that is silent (faults.md 43)."""

@@ -20,6 +20,8 @@ from strata_daemon.workers.gc.settings import WORKER, GCSettings
 from strata_daemon.workers.gc.verification import Verification
 
 ACKS_UNDER_WAY = 4  # batches; enough to keep a ring busy, and few enough to be repeated after a failure
+# Few failures are spread over many partitions, and each partition costs a request.
+ASIDES_AT_ONCE = 1000
 
 # An entry's chunk. This runs for each of some hundred thousand entries a second, hence no call by name.
 PLACE = itemgetter(*(GCEntry._fields.index(name) for name in ChunkName._fields))
@@ -49,10 +51,12 @@ class Batches:
         # Acks under way: (wait for it, entries, of those absent).
         self._acks: deque[tuple[Callable[[], None], int, int]] = deque()
         self._verify = Verification(deps, settings)
+        self._asides: list[SetAside] = []
         self._said: set[tuple[str, str]] = set()
 
     def run(self, entries: Sequence[GCEntry], tries: Mapping[GCEntry, int], now_ms: int) -> None:
-        """Delete, then ack what is surely gone, then set aside what failed. Raises LeaseLost, StopRequested."""
+        """Delete, then ack what is surely gone; what failed is set aside now or by `keep_failed`. Raises LeaseLost,
+        StopRequested, StoreUnavailable."""
         answers = self._delete_all(entries)
         gone = entries
         if answers.count(DELETED) < len(entries):
@@ -63,7 +67,9 @@ class Batches:
             self._wait_for_acks(ACKS_UNDER_WAY)
         if len(gone) < len(entries):
             pairs = zip(entries, answers, strict=True)
-            self._set_aside([pair for pair in pairs if pair[1].state is DeleteState.FAILED], tries, now_ms)
+            self._failed([pair for pair in pairs if pair[1].state is DeleteState.FAILED], tries, now_ms)
+            if len(self._asides) >= ASIDES_AT_ONCE:
+                self.keep_failed()
         self._ctx.progress(len(entries))
 
     def _delete_all(self, entries: Sequence[GCEntry]) -> list[Deletion]:
@@ -121,17 +127,19 @@ class Batches:
         if absent:
             self._deps.metrics.gc_terminal_acks.labels("enoent").inc(absent)
 
-    def _set_aside(self, failed: Sequence[tuple[GCEntry, Deletion]], tries: Mapping[GCEntry, int], now_ms: int) -> None:
-        records: list[SetAside] = []
+    def _failed(self, failed: Sequence[tuple[GCEntry, Deletion]], tries: Mapping[GCEntry, int], now_ms: int) -> None:
         for entry, answer in failed:
-            records.append(next_try(entry, answer.reason, tries.get(entry, 0), now_ms))
+            self._asides.append(next_try(entry, answer.reason, tries.get(entry, 0), now_ms))
             self._deps.metrics.gc_failed.labels(answer.reason).inc()
             if answer.reason == UNAVAILABLE:
                 self._down.setdefault(entry.cluster, answer)
             self._say_once(entry, answer)
-        self._tally.failed += len(records)
-        kept = self._deps.meta.gc_queue.set_aside(records)
-        if kept < len(records):
+        self._tally.failed += len(failed)
+
+    def keep_failed(self) -> None:
+        """Set aside what failed since. Raises StoreUnavailable: then the next pass meets it in the queue again."""
+        asides, self._asides = self._asides, []
+        if asides and self._deps.meta.gc_queue.set_aside(asides) < len(asides):
             self._say_full()
 
     def _say_once(self, entry: GCEntry, answer: Deletion) -> None:

@@ -98,6 +98,7 @@ class GCDrain:
             batch = Batches(self._deps, self._settings, ctx, pool, tally)
             try:
                 self._drain_queue(batch, ctx, slot, now_ms)
+                batch.keep_failed()
                 self._drain_set_aside(batch, ctx, slot, now_ms)
             finally:
                 batch.settle()
@@ -131,6 +132,7 @@ class GCDrain:
             if not due:
                 return
             batch.run([each.entry for each in due], {each.entry: each.tries for each in due}, now_ms)
+            batch.keep_failed()
 
     def _now_ms(self) -> int | None:
         """The earlier of both clocks in milliseconds since 1970; None, said once, while they disagree."""

@@ -59,3 +59,17 @@ def test_a_read_that_did_not_begin_at_the_beginning_makes_no_floor() -> None:
     floors = Floors()
     floors.read_up_to("r", 7, CUTOFF_MS, CUTOFF_MS + 1, 0.0)
     assert floors.due_sweep("r", [7], 1.0) == [7]
+
+
+def test_what_could_not_be_set_aside_is_met_by_the_next_read_and_by_a_count() -> None:
+    floors = Floors()
+    floors.begin_read("r", 7)
+    floors.hold("r", 7, 1_000)
+    floors.hold("r", 7, 2_000)
+    floors.read_up_to("r", 7, START_MS, CUTOFF_MS, 0.0)
+    assert floors.start_ms("r", 7, 1.0) == 999
+    floors.begin_read("r", 7)
+    floors.read_up_to("r", 7, 999, CUTOFF_MS, 2.0)
+    assert floors.start_ms("r", 7, 3.0) == CUTOFF_MS
+    floors.hold("r", 7, 3_000)
+    assert floors.start_ms("r", 7, 4.0) == 2_999, "held after its window was read to the end"
