@@ -68,17 +68,24 @@ def working(daemons: Daemons, state: Path) -> Process:
     return daemon
 
 
-def backing_off(daemons: Daemons, state: Path) -> Process:
-    """No ack can be written, so each pass fails."""
+def unanswered(daemons: Daemons, state: Path) -> Process:
+    """No ack can be written: each pass fails, and is repeated under the same lease."""
     seed(state, 1)
     refused = "CREATE TRIGGER refused BEFORE DELETE ON gc_entries BEGIN SELECT RAISE(ABORT, 'refused'); END"
     execute(state / "strata.db", refused)
     daemon = daemons.run(state)
-    daemon.wait_said("shard backing off", 2)
+    daemon.wait_said("pass failed")
     return daemon
 
 
-STATES = [just_started, idle, waiting_for_a_row, waiting_for_another_process, working, backing_off]
+def backing_off(daemons: Daemons, state: Path) -> Process:
+    """The same after half a minute: it counts as a crash then, and the lease is given back for a while."""
+    daemon = unanswered(daemons, state)
+    eventually(lambda: daemon.said("shard backing off"), 45)
+    return daemon
+
+
+STATES = [just_started, idle, waiting_for_a_row, waiting_for_another_process, working, unanswered, backing_off]
 
 
 @pytest.mark.parametrize("begin", STATES, ids=lambda begin: begin.__name__)

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cassandra import ConsistencyLevel
+from cassandra import ConsistencyLevel, ReadTimeout, WriteTimeout
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import ConstantReconnectionPolicy, RoundRobinPolicy
 from cassandra.query import SimpleStatement, tuple_factory
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from strata_daemon.base.cassandra_settings import CassandraSettings
 from strata_daemon.stores.cassandra.schema import own_statements
@@ -21,6 +22,7 @@ from tests.rings import DATA_CENTRE, LiveRing
 
 Row = tuple[Any, ...]
 STATEMENT_S = 60.0
+SERIAL_TRIES = 5  # a node gives up after about two seconds
 
 
 class Client:
@@ -50,9 +52,13 @@ class Client:
         return list(self._session.execute(cql, tuple(values) or None, timeout=timeout_s))
 
     def serial(self, cql: str, values: Sequence[Any] = (), *, timeout_s: float = STATEMENT_S) -> list[Row]:
-        """Read through Paxos: it finishes what is under way."""
+        """Read through Paxos: it finishes what is under way, and so may lose to it for a while."""
         statement = SimpleStatement(cql, consistency_level=ConsistencyLevel.LOCAL_SERIAL)
-        return list(self._session.execute(statement, tuple(values) or None, timeout=timeout_s))
+        again = retry_if_exception_type((ReadTimeout, WriteTimeout))
+        for attempt in Retrying(retry=again, stop=stop_after_attempt(SERIAL_TRIES), reraise=True):
+            with attempt:
+                return list(self._session.execute(statement, tuple(values) or None, timeout=timeout_s))
+        raise AssertionError("it returns or raises")
 
     def applied(self, cql: str, values: Sequence[Any] = (), *, timeout_s: float = STATEMENT_S) -> bool:
         """Run a conditional statement; whether it was applied."""
