@@ -147,7 +147,7 @@ class Pending:
             self._answers[index] = (future, rows)
         future.clear_callbacks()
         if asked.is_counted:
-            self._budget.give(self._runtime.now() - asked.began_at if len(asked.hosts) == 1 else None)
+            self._budget.give(self._runtime.now() - asked.began_at)
         self._send_more()
 
     def _failed(self, exc: Exception, index: int, number: int, host: Any) -> None:
