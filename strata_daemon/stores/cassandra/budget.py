@@ -11,10 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-LEAST, FIRST, MOST = 8, 64, 256
-GROWTH = 16
-# Half a second is what a renewal may take while workers run at full rate; it is several such turns one after the other.
-QUICK_S = 0.08
+LEAST, FIRST, MOST = 4, 64, 256
+GROWTH = 8
+# A renewal is to take less than half a second while workers run at full rate. It is a Paxos round, several turns in the
+# same queues one after the other, and the slowest of a hundred takes three times as long as the mean.
+QUICK_S = 0.04
 
 
 class Budget:
