@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 LEAST, FIRST, MOST = 4, 64, 256
 GROWTH = 8
-# A renewal is to take less than half a second while workers run at full rate. It is a Paxos round, several turns in the
-# same queues one after the other, and the slowest of a hundred takes three times as long as the mean.
+# A renewal is to take less than half a second while workers run at full rate. It is a Paxos round: several turns in the
+# same queues one after the other. Single answers take several times as long as the mean.
 QUICK_S = 0.04
 
 
