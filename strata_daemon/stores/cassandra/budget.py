@@ -11,8 +11,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-LEAST, FIRST, MOST = 4, 64, 256
-GROWTH = 8
+LEAST, FIRST, MOST = 4, 16, 256
+GROWTH = 4
 # A renewal is to take less than half a second while workers run at full rate. It is a Paxos round: several turns in the
 # same queues one after the other. Single answers take several times as long as the mean.
 QUICK_S = 0.04
