@@ -16,9 +16,9 @@ import msgspec
 from strata_daemon.base import log
 from strata_daemon.ports.gc_queue import QueueDepth
 from strata_daemon.stores.cassandra.gc_floors import START_MS
-from strata_daemon.stores.cassandra.gc_shelf import IN_MAX, SHARDS, Shelf
+from strata_daemon.stores.cassandra.gc_shelf import SHARDS, Shelf
 from strata_daemon.stores.cassandra.ring import Ring
-from strata_daemon.stores.cassandra.statements import COUNT_SHARD, READ_DEPTH, SHARD_FIRSTS, WRITE_DEPTH
+from strata_daemon.stores.cassandra.statements import COUNT_SHARD, IN_MAX, READ_DEPTH, SHARD_FIRSTS, WRITE_DEPTH
 
 FIRST_LIMIT = 500
 EXACT_MAX = 10_000

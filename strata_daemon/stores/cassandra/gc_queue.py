@@ -18,7 +18,7 @@ from strata_daemon.stores.cassandra.bulk import Row
 from strata_daemon.stores.cassandra.gc_depth import DepthRows
 from strata_daemon.stores.cassandra.gc_floors import Floors
 from strata_daemon.stores.cassandra.gc_mirrors import Mirrors
-from strata_daemon.stores.cassandra.gc_shelf import IN_MAX, Shelf
+from strata_daemon.stores.cassandra.gc_shelf import Shelf
 from strata_daemon.stores.cassandra.gc_window import WindowRead
 from strata_daemon.stores.cassandra.ring import Ring
 from strata_daemon.stores.cassandra.statements import (
@@ -30,6 +30,7 @@ from strata_daemon.stores.cassandra.statements import (
     ENQUEUE,
     ENQUEUE_BY_CLUSTER,
     ENQUEUE_OLD,
+    IN_MAX,
     READ_BY_CLUSTER,
     READ_OLD,
     READ_SET_ASIDE,
@@ -128,14 +129,14 @@ class CassandraGCQueue:
 
     def pages(self, region: str, shards: Sequence[int], before_ms: int, limit: int) -> Iterator[Sequence[GCEntry]]:
         """The reads of the next partitions are under way while a page of these is worked on."""
-        self._shelf.load(region, shards)
         windows = [shards[start : start + WINDOW] for start in range(0, len(shards), WINDOW)]
         ahead = self._begin_window(region, windows[0], before_ms) if windows else None
         for index, window in enumerate(windows):
-            read, ahead = ahead, None
+            assert ahead is not None
+            (read, wait_for_shelf), ahead = ahead, None
             if index + 1 < len(windows):
                 ahead = self._begin_window(region, windows[index + 1], before_ms)
-            assert read is not None
+            wait_for_shelf()
             for entries in read.pages():
                 for start in range(0, len(entries), limit):
                     yield entries[start : start + limit]
@@ -144,12 +145,16 @@ class CassandraGCQueue:
                 for shard in window:
                     self._floors.read_up_to(region, shard, read.starts[shard], before_ms, now)
 
-    def _begin_window(self, region: str, shards: Sequence[int], before_ms: int) -> WindowRead:
+    def _begin_window(
+        self, region: str, shards: Sequence[int], before_ms: int
+    ) -> tuple[WindowRead, Callable[[], None]]:
+        """The read, and what to wait for before its entries are looked at."""
+        wait_for_shelf = self._shelf.begin_load(region, shards)
         starts = {shard: self._start_ms(region, [shard]) for shard in shards}
         with self._lock:
             for shard in shards:
                 self._floors.begin_read(region, shard)
-        return WindowRead(self._ring, region, starts, before_ms, self._entries)
+        return WindowRead(self._ring, region, starts, before_ms, self._entries), wait_for_shelf
 
     def _entries(self, region: str, shard: int, rows: Sequence[Row]) -> list[GCEntry]:
         """Without those set aside. A null column reads as empty: its deletion says what is wrong with such an entry."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from strata_daemon.ports.gc_queue import GCEntry, SetAside
@@ -18,7 +18,7 @@ from strata_daemon.stores.cassandra.statements import FORGET_SET_ASIDE, READ_SET
 
 SET_ASIDE_MAX = 100_000  # a region, over all daemons: each may use the part of the shards that it works on
 SHARDS = 1024
-IN_MAX = 100
+SHARDS_A_PART = 16  # a partition a shard would be 1,024 reads of what is nearly always nothing
 ROWS_A_BATCH = 100
 Key = tuple[int, str]  # enqueued_at_ms, oid
 
@@ -37,18 +37,29 @@ class Shelf:
 
     def load(self, region: str, shards: Sequence[int]) -> None:
         """Read those that are not known. Raises StoreUnavailable."""
+        self.begin_load(region, shards)()
+
+    def begin_load(self, region: str, shards: Sequence[int]) -> Callable[[], None]:
+        """As `load`; what it returns waits for the answers. In the meantime `keys` does not know these shards."""
         with self._lock:
             missing = [shard for shard in shards if (region, shard) not in self._shards]
-        groups = [missing[start : start + IN_MAX] for start in range(0, len(missing), IN_MAX)]
-        requests = [self._ring.bind(READ_SET_ASIDE, (region, group)) for group in groups]
-        pages = self._ring.gather(requests)
-        found: defaultdict[int, dict[Key, SetAside]] = defaultdict(dict)
-        for row in (row for page in pages for row in page):
-            aside = _set_aside(region, row)
-            found[aside.entry.shard][aside.entry.enqueued_at_ms, aside.entry.oid] = aside
-        with self._lock:
-            for shard in missing:
-                self._shards[region, shard] = found.get(shard, {})
+        by_part: defaultdict[int, list[int]] = defaultdict(list)
+        for shard in missing:
+            by_part[_part(shard)].append(shard)
+        pending = self._ring.begin(
+            [self._ring.bind(READ_SET_ASIDE, (region, part, group)) for part, group in by_part.items()]
+        )
+
+        def wait() -> None:
+            found: defaultdict[int, dict[Key, SetAside]] = defaultdict(dict)
+            for row in (row for page in pending.wait() for row in page):
+                aside = _set_aside(region, row)
+                found[aside.entry.shard][aside.entry.enqueued_at_ms, aside.entry.oid] = aside
+            with self._lock:
+                for shard in missing:  # what was put there meanwhile is the newer
+                    self._shards[region, shard] = found.get(shard, {}) | self._shards.get((region, shard), {})
+
+        return wait
 
     def keys(self, region: str, shard: int) -> frozenset[Key]:
         """Of a loaded shard."""
@@ -74,19 +85,20 @@ class Shelf:
         """Keep as many as there is room for; the others. Raises StoreUnavailable: then any part was kept, which is no
         harm, since a key that is kept twice is kept once."""
         kept, refused = self._by_room(asides)
-        by_shard: defaultdict[tuple[str, int], list[SetAside]] = defaultdict(list)
+        by_part: defaultdict[tuple[str, int], list[SetAside]] = defaultdict(list)
         for aside in kept:
-            by_shard[aside.entry.region, aside.entry.shard].append(aside)
+            by_part[aside.entry.region, _part(aside.entry.shard)].append(aside)
         batches = []
-        for rows in by_shard.values():
+        for rows in by_part.values():
             for start in range(0, len(rows), ROWS_A_BATCH):
                 part = rows[start : start + ROWS_A_BATCH]
                 batches.append(self._ring.batch([(SET_ASIDE, _values(aside)) for aside in part]))
         self._ring.gather(batches)
         with self._lock:
-            for key, rows in by_shard.items():
-                shard = self._shards.setdefault(key, {})
-                shard.update({(each.entry.enqueued_at_ms, each.entry.oid): each for each in rows})
+            for aside in kept:
+                entry = aside.entry
+                shard = self._shards.setdefault((entry.region, entry.shard), {})
+                shard[entry.enqueued_at_ms, entry.oid] = aside
         return refused
 
     def remove(self, by_shard: Mapping[tuple[str, int], Sequence[Key]]) -> list[Any]:
@@ -99,7 +111,7 @@ class Shelf:
                 for key in gone:
                     del self._shards[region, shard][key]
                 if gone:
-                    requests.append((region, shard, gone))
+                    requests.append((region, _part(shard), shard, gone))
         return [self._ring.bind(FORGET_SET_ASIDE, values) for values in requests]
 
     def _by_room(self, asides: Sequence[SetAside]) -> tuple[list[SetAside], list[SetAside]]:
@@ -124,9 +136,13 @@ class Shelf:
         return kept, refused
 
 
+def _part(shard: int) -> int:
+    return shard // SHARDS_A_PART
+
+
 def _values(aside: SetAside) -> tuple[Any, ...]:
     entry = aside.entry
-    key = (entry.region, entry.shard, entry.enqueued_at_ms, entry.oid)
+    key = (entry.region, _part(entry.shard), entry.shard, entry.enqueued_at_ms, entry.oid)
     return (*key, entry.cluster, entry.pool, entry.namespace, aside.reason, aside.tries, aside.retry_at_ms)
 
 

@@ -146,10 +146,10 @@ OWN_TABLES: tuple[Table, ...] = (
     ),
     table(
         "gc_set_aside",
-        "region text, shard_id int, enqueued_at timestamp, oid text, cluster text, pool text, namespace text,"
+        "region text, part int, shard_id int, enqueued_at timestamp, oid text, cluster text, pool text, namespace text,"
         " reason text, tries int, retry_at timestamp",
-        partition="region, shard_id",
-        clustering="enqueued_at, oid",
+        partition="region, part",
+        clustering="shard_id, enqueued_at, oid",
     ),
     table(
         "gc_depth",

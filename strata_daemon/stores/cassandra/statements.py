@@ -13,6 +13,7 @@ from cassandra import ConsistencyLevel
 
 LEVEL = ConsistencyLevel.LOCAL_QUORUM
 SERIAL_LEVEL = ConsistencyLevel.LOCAL_SERIAL
+IN_MAX = 100  # partitions of one IN: one node coordinates them all
 SIGNAL_TTL_S = 7 * 86_400  # so that rows of nodes that are gone for good do not gather
 
 
@@ -172,16 +173,17 @@ CLUSTERS_IN_USE = Statement("gc_entries_by_cluster", "SELECT DISTINCT cluster FR
 
 SET_ASIDE = Statement(
     "gc_set_aside",
-    "INSERT INTO {own}.gc_set_aside (region, shard_id, enqueued_at, oid, cluster, pool, namespace, reason, tries,"
-    " retry_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "INSERT INTO {own}.gc_set_aside (region, part, shard_id, enqueued_at, oid, cluster, pool, namespace, reason, tries,"
+    " retry_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 )
 READ_SET_ASIDE = Statement(
     "gc_set_aside",
     "SELECT shard_id, toUnixTimestamp(enqueued_at), oid, cluster, pool, namespace, reason, tries,"
-    " toUnixTimestamp(retry_at) FROM {own}.gc_set_aside WHERE region = ? AND shard_id IN ?",
+    " toUnixTimestamp(retry_at) FROM {own}.gc_set_aside WHERE region = ? AND part = ? AND shard_id IN ?",
 )
 FORGET_SET_ASIDE = Statement(
-    "gc_set_aside", "DELETE FROM {own}.gc_set_aside WHERE region = ? AND shard_id = ? AND (enqueued_at, oid) IN ?"
+    "gc_set_aside",
+    "DELETE FROM {own}.gc_set_aside WHERE region = ? AND part = ? AND shard_id = ? AND (enqueued_at, oid) IN ?",
 )
 WRITE_DEPTH = Statement(
     "gc_depth",
