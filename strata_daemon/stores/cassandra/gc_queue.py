@@ -8,7 +8,7 @@ and by those of its passes.
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -42,6 +42,7 @@ from strata_daemon.stores.cassandra.statements import (
 )
 
 WINDOW = 128  # partitions read at once; a page of each is in memory
+AHEAD = 2  # windows whose reads are under way while one is worked on
 ROWS_A_STATEMENT = 500
 ASIDE_MAX = 1000  # entries set aside that a look steps over in one partition
 USED = (
@@ -130,12 +131,11 @@ class CassandraGCQueue:
     def pages(self, region: str, shards: Sequence[int], before_ms: int, limit: int) -> Iterator[Sequence[GCEntry]]:
         """The reads of the next partitions are under way while a page of these is worked on."""
         windows = [shards[start : start + WINDOW] for start in range(0, len(shards), WINDOW)]
-        ahead = self._begin_window(region, windows[0], before_ms) if windows else None
+        ahead = deque(self._begin_window(region, window, before_ms) for window in windows[:AHEAD])
         for index, window in enumerate(windows):
-            assert ahead is not None
-            (read, wait_for_shelf), ahead = ahead, None
-            if index + 1 < len(windows):
-                ahead = self._begin_window(region, windows[index + 1], before_ms)
+            read, wait_for_shelf = ahead.popleft()
+            if index + AHEAD < len(windows):
+                ahead.append(self._begin_window(region, windows[index + AHEAD], before_ms))
             wait_for_shelf()
             for entries in read.pages():
                 for start in range(0, len(entries), limit):
@@ -183,11 +183,12 @@ class CassandraGCQueue:
         by_cluster: defaultdict[str, list[tuple[str, int, str]]] = defaultdict(list)
         old: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
         for region, shard, at_ms, oid, cluster, _, _ in entries:
-            by_shard[region, shard].append((at_ms, oid))
+            key = (at_ms, oid)
+            by_shard[region, shard].append(key)
             if cluster:
                 by_cluster[cluster].append((region, at_ms, oid))
             if self._dual_write:
-                old[region].append((at_ms, oid))
+                old[region].append(key)
         stamp, bind = self._stamp(entries), self._ring.bind
         requests = [bind(ACK_BY_CLUSTER, (stamp, cluster, part)) for cluster, part in _parts(by_cluster)]
         requests += [bind(ACK_OLD, (stamp, region, part)) for region, part in _parts(old)]

@@ -144,6 +144,7 @@ class CassandraLeaseStore:
             return
         with self._lock:
             self._asked[request.lease].add(host)
+        self._ring.budget.lease_asked()
         send_to(
             self._ring,
             statement,
@@ -157,13 +158,19 @@ class CassandraLeaseStore:
         with self._lock:
             self._asked.pop(request.lease, None)
         self._ring.hosts.answered(host)
-        deliver([_answer(request, rows)])
+        try:
+            deliver([_answer(request, rows)])
+        finally:
+            self._ring.budget.lease_answered()
 
     def _failed(self, request: Try, host: Any, deliver: Deliver, exc: BaseException) -> None:
         """Whatever the error: that the statement was not executed is never certain enough to matter, so it is unknown.
         The node stays among those to be passed by, until some node has answered."""
         self._ring.hosts.failed(host)
-        deliver([Answer(request, Outcome.UNKNOWN, detail=in_words(exc))])
+        try:
+            deliver([Answer(request, Outcome.UNKNOWN, detail=in_words(exc))])
+        finally:
+            self._ring.budget.lease_answered()
 
     # -- hints
 

@@ -38,7 +38,7 @@ class Ring:
         self.lease_session = lease_session
         self.hosts = Hosts(cluster, settings.local_dc, runtime)
         self._bulk = bulk_session
-        self._budget = Budget()
+        self.budget = Budget()
         self._bulk.default_fetch_size = PAGE_ROWS
         self._lock = threading.Lock()  # guards _prepared
         self._prepared: dict[Statement, Any] = {}
@@ -95,7 +95,7 @@ class Ring:
 
     def begin(self, requests: Sequence[Any], *, in_flight: int = IN_FLIGHT) -> Pending:
         """As `gather`, without waiting: the first of them are on their way."""
-        return Pending(self._bulk, self.hosts, self.runtime, self._budget, requests, in_flight)
+        return Pending(self._bulk, self.hosts, self.runtime, self.budget, requests, in_flight)
 
     def close(self, timeout_s: float) -> bool:
         """Shut the driver down in bounded time; it may wait for a node that is silent (faults.md 43)."""
