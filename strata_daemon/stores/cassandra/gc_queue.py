@@ -41,8 +41,8 @@ from strata_daemon.stores.cassandra.statements import (
     Statement,
 )
 
-WINDOW = 128  # partitions read at once; a page of each is in memory
-AHEAD = 2  # windows whose reads are under way while one is worked on
+WINDOW = 256  # partitions read at once; a page of each is in memory
+AHEAD = 1  # windows whose reads are under way while one is worked on
 ROWS_A_STATEMENT = 500
 ASIDE_MAX = 1000  # entries set aside that a look steps over in one partition
 USED = (

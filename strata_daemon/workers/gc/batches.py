@@ -1,5 +1,6 @@
 """Deletes and acks the entries of one gc pass, batch by batch: what is surely gone leaves the queue, what failed is set
-aside. Acks go on while the next batch is deleted. On the thread of the pass; `_delete` on the pool's."""
+aside. Acks of several batches go together, and go on while the next ones are deleted. On the thread of the pass;
+`_delete` on the pool's."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ from strata_daemon.workers.gc.set_aside import next_try
 from strata_daemon.workers.gc.settings import WORKER, GCSettings
 from strata_daemon.workers.gc.verification import Verification
 
-ACKS_UNDER_WAY = 4  # batches; enough to keep a ring busy, and few enough to be repeated after a failure
+# A partition's acks are one request, so that more entries at once cost a ring fewer of them. No later than a second after
+# the deletion: what a crash leaves is deleted again, and found absent.
+ACK_AT_ONCE = 2000
+ACK_AFTER_S = 1.0
+ACKS_UNDER_WAY = 4  # enough to keep a ring busy, and few enough to be repeated after a failure
 # Few failures are spread over many partitions, and each partition costs a request.
 ASIDES_AT_ONCE = 1000
 
@@ -48,6 +53,10 @@ class Batches:
         self._concurrency = settings.concurrency
         # Clusters that could not be reached in this pass: their entries are not tried one by one.
         self._down: dict[str, Deletion] = {}
+        # Surely gone and not acked yet: since when, and how many of them were absent.
+        self._gone: list[GCEntry] = []
+        self._gone_since = 0.0
+        self._absent = 0
         # Acks under way: (wait for it, entries, of those absent).
         self._acks: deque[tuple[Callable[[], None], int, int]] = deque()
         self._verify = Verification(deps, settings)
@@ -63,8 +72,7 @@ class Batches:
             pairs = zip(entries, answers, strict=True)
             gone = [entry for entry, answer in pairs if answer.state is not DeleteState.FAILED]
         if gone:
-            self._acks.append((self._deps.meta.gc_queue.begin_ack(gone), len(gone), answers.count(ABSENT)))
-            self._wait_for_acks(ACKS_UNDER_WAY)
+            self._add_gone(gone, answers.count(ABSENT))
         if len(gone) < len(entries):
             pairs = zip(entries, answers, strict=True)
             self._failed([pair for pair in pairs if pair[1].state is DeleteState.FAILED], tries, now_ms)
@@ -104,8 +112,27 @@ class Batches:
         self._ctx.check(self._deps.data.delete_time_s)
         return self._deps.data.delete(chunks)
 
+    def _add_gone(self, gone: Sequence[GCEntry], absent: int) -> None:
+        now = self._deps.runtime.now()
+        if not self._gone:
+            self._gone_since = now
+        self._gone += gone
+        self._absent += absent
+        if len(self._gone) >= ACK_AT_ONCE or now - self._gone_since >= ACK_AFTER_S:
+            self._begin_ack()
+            self._wait_for_acks(ACKS_UNDER_WAY)
+
+    def _begin_ack(self) -> None:
+        gone, absent = self._gone, self._absent
+        self._gone, self._absent = [], 0
+        if gone:
+            self._acks.append((self._deps.meta.gc_queue.begin_ack(gone), len(gone), absent))
+
     def settle(self) -> None:
-        """Wait for every ack. Raises StoreUnavailable."""
+        """Ack what is gone, and wait for every ack. Without the lease nothing more is written: its next holder finds
+        those absent. Raises StoreUnavailable."""
+        if not self._ctx.is_lost():
+            self._begin_ack()
         self._wait_for_acks(0)
 
     def _wait_for_acks(self, under_way: int) -> None:
@@ -117,6 +144,7 @@ class Batches:
                 wait()
             except StoreUnavailable:
                 self._acks.clear()
+                self._gone.clear()
                 raise
             self._count(gone, absent)
 

@@ -133,6 +133,7 @@ class GCDrain:
                 return
             batch.run([each.entry for each in due], {each.entry: each.tries for each in due}, now_ms)
             batch.keep_failed()
+            batch.settle()
 
     def _now_ms(self) -> int | None:
         """The earlier of both clocks in milliseconds since 1970; None, said once, while they disagree."""

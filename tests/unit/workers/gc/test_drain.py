@@ -36,11 +36,15 @@ GRACE_S = 300.0
 
 
 class Clock(RealRuntime):
-    """Real threads, a wall clock that a test sets."""
+    """Real threads, clocks that a test sets."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ahead_s = 0.0
+        self.worked_s = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.worked_s
 
     def wall(self) -> datetime:
         return super().wall() + timedelta(seconds=self.ahead_s)
@@ -231,8 +235,26 @@ def test_what_was_set_aside_leaves_the_queue_once_it_can_be_deleted(bench: Bench
     (due,) = bench.queue.due_set_aside(REGION, range(1024), 1 << 60, 9)
     bench.queue.set_aside([due._replace(retry_at_ms=0)])
     bench.chunks.answer = lambda chunk: DELETED
+    calls = len(bench.chunks.calls)
     bench.run()
     assert bench.depth.set_aside == {} and bench.depth.entries == 0
+    assert len(bench.chunks.calls) == calls + 1, "it is deleted once"
+    assert bench.count(bench.metrics.gc_processed) == 1
+
+
+def test_what_is_gone_is_acked_within_a_second_while_a_slow_pass_goes_on(bench: Bench) -> None:
+    """A crash then leaves little to be deleted again."""
+    bench.feed(1500)
+    left = []
+
+    def slow(chunk: ChunkName) -> Deletion:
+        left.append(bench.depth.entries)
+        bench.runtime.worked_s += 0.01
+        return DELETED
+
+    bench.chunks.answer = slow
+    bench.run()
+    assert left[-1] <= 500 and bench.depth.entries == 0
 
 
 def test_a_cluster_that_is_away_is_not_asked_for_each_entry(bench: Bench) -> None:
