@@ -20,8 +20,8 @@ from strata_daemon.workers.gc.set_aside import next_try
 from strata_daemon.workers.gc.settings import WORKER, GCSettings
 from strata_daemon.workers.gc.verification import Verification
 
-# A partition's acks are one request, so that more entries at once cost a ring fewer of them. No later than a second after
-# the deletion: what a crash leaves is deleted again, and found absent.
+# A partition's acks are one request, so that more entries at once cost a ring fewer of them. No later than a second
+# after the deletion: what a crash leaves is deleted again, and found absent.
 ACK_AT_ONCE = 2000
 ACK_AFTER_S = 1.0
 ACKS_UNDER_WAY = 4  # enough to keep a ring busy, and few enough to be repeated after a failure
