@@ -8,7 +8,7 @@ and by those of its passes.
 from __future__ import annotations
 
 import threading
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -41,8 +41,7 @@ from strata_daemon.stores.cassandra.statements import (
     Statement,
 )
 
-WINDOW = 256  # partitions read at once; a page of each is in memory
-AHEAD = 1  # windows whose reads are under way while one is worked on
+WINDOW = 512  # partitions read at once; a page of each is in memory
 ROWS_A_STATEMENT = 500
 ASIDE_MAX = 1000  # entries set aside that a look steps over in one partition
 USED = (
@@ -129,32 +128,24 @@ class CassandraGCQueue:
     # -- reading
 
     def pages(self, region: str, shards: Sequence[int], before_ms: int, limit: int) -> Iterator[Sequence[GCEntry]]:
-        """The reads of the next partitions are under way while a page of these is worked on."""
-        windows = [shards[start : start + WINDOW] for start in range(0, len(shards), WINDOW)]
-        ahead = deque(self._begin_window(region, window, before_ms) for window in windows[:AHEAD])
-        for index, window in enumerate(windows):
-            read, wait_for_shelf = ahead.popleft()
-            if index + AHEAD < len(windows):
-                ahead.append(self._begin_window(region, windows[index + AHEAD], before_ms))
-            wait_for_shelf()
-            for entries in read.pages():
-                for start in range(0, len(entries), limit):
-                    yield entries[start : start + limit]
-            now = self._ring.runtime.now()
+        """Many partitions are read at once, then worked on: what is sent together is answered together, which costs a
+        ring less than reads and acks in turn."""
+        for start in range(0, len(shards), WINDOW):
+            window = shards[start : start + WINDOW]
+            wait_for_shelf = self._shelf.begin_load(region, window)
+            starts = {shard: self._start_ms(region, [shard]) for shard in window}
             with self._lock:
                 for shard in window:
-                    self._floors.read_up_to(region, shard, read.starts[shard], before_ms, now)
-
-    def _begin_window(
-        self, region: str, shards: Sequence[int], before_ms: int
-    ) -> tuple[WindowRead, Callable[[], None]]:
-        """The read, and what to wait for before its entries are looked at."""
-        wait_for_shelf = self._shelf.begin_load(region, shards)
-        starts = {shard: self._start_ms(region, [shard]) for shard in shards}
-        with self._lock:
-            for shard in shards:
-                self._floors.begin_read(region, shard)
-        return WindowRead(self._ring, region, starts, before_ms, self._entries), wait_for_shelf
+                    self._floors.begin_read(region, shard)
+            read = WindowRead(self._ring, region, starts, before_ms, self._entries)
+            wait_for_shelf()
+            for entries in read.pages():
+                for first in range(0, len(entries), limit):
+                    yield entries[first : first + limit]
+            now = self._ring.runtime.now()
+            with self._lock:
+                for shard, start_ms in starts.items():
+                    self._floors.read_up_to(region, shard, start_ms, before_ms, now)
 
     def _entries(self, region: str, shard: int, rows: Sequence[Row]) -> list[GCEntry]:
         """Without those set aside. A null column reads as empty: its deletion says what is wrong with such an entry."""

@@ -15,14 +15,12 @@ from cassandra.query import BatchStatement, BatchType
 from strata_daemon.base.cassandra_settings import CassandraSettings
 from strata_daemon.base.errors import StoreUnavailable
 from strata_daemon.base.runtime import Runtime
-from strata_daemon.stores.cassandra.budget import Budget
+from strata_daemon.stores.cassandra.budget import MOST, Budget
 from strata_daemon.stores.cassandra.bulk import Pending, Row
 from strata_daemon.stores.cassandra.errors import in_words
 from strata_daemon.stores.cassandra.hosts import Hosts
 from strata_daemon.stores.cassandra.statements import LEVEL, SERIAL_LEVEL, Statement
 
-# Bulk requests of one call in flight at once; the budget bounds those of the process.
-IN_FLIGHT = 128
 PAGE_ROWS = 1000
 
 
@@ -84,7 +82,7 @@ class Ring:
         """Raises StoreUnavailable: then it may or may not have been written."""
         self.gather([self.bind(statement, values)])
 
-    def gather(self, requests: Sequence[Any], *, in_flight: int = IN_FLIGHT) -> list[list[Row]]:
+    def gather(self, requests: Sequence[Any], *, in_flight: int = MOST) -> list[list[Row]]:
         """Send all, a bounded number at once, each up to three times within 10 s; the rows of each, in order. A node
         that does not answer within a second does not hold them up: another one is asked as well.
 
@@ -93,7 +91,7 @@ class Ring:
         """
         return self.begin(requests, in_flight=in_flight).wait()
 
-    def begin(self, requests: Sequence[Any], *, in_flight: int = IN_FLIGHT) -> Pending:
+    def begin(self, requests: Sequence[Any], *, in_flight: int = MOST) -> Pending:
         """As `gather`, without waiting: the first of them are on their way."""
         return Pending(self._bulk, self.hosts, self.runtime, self.budget, requests, in_flight)
 
